@@ -175,17 +175,16 @@ func (h *HostDelta) Busy() float64 { return h.User + h.System + h.IRQ + h.Steal 
 // Interval is what one server saw between two samples. It is the unit that
 // agents send and the engine takes: it needs nobody else's clock.
 type Interval struct {
-	Server   string
-	Start    time.Time // by the server's clock
-	End      time.Time
-	Kind     DeltaKind // DeltaGap when samples were missed in between
-	Targets  []TargetDelta
-	Host     *HostDelta // nil where /proc could not be read
-	Problems []string   // what could not be read, in words
+	Server    string
+	Start     time.Time     // by the server's clock, which may jump
+	End       time.Time     // likewise; not always after Start
+	Elapsed   time.Duration // what rates divide by: by a clock that does not jump where there is one
+	Kind      DeltaKind     // DeltaGap when samples were missed in between
+	JobIDName string        // jobid_name as this server has it; "" where unknown
+	Targets   []TargetDelta
+	Host      *HostDelta // nil where /proc could not be read
+	Problems  []string   // what could not be read, in words
 }
-
-// Elapsed is the interval's length by the server's clock.
-func (iv *Interval) Elapsed() time.Duration { return iv.End.Sub(iv.Start) }
 
 // Severity ranks findings. Only critical findings are worth a throttle.
 type Severity string
