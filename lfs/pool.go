@@ -125,11 +125,9 @@ func ParsePoolList(text []byte) ([]Pool, Unparsed) {
 		if !ok || fsname == "" || pool == "" {
 			return false
 		}
-		i, seen := index[string(name)]
-		if !seen {
-			i = len(pools)
+		if _, seen := index[string(name)]; !seen {
+			index[string(name)] = len(pools)
 			pools = append(pools, Pool{FS: fsname, Name: pool})
-			index[string(name)] = i
 		}
 		return true
 	}
