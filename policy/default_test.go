@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"ioguard"
+)
+
+func TestDefaultRules(t *testing.T) {
+	if _, err := Check(DefaultFS()); err != nil {
+		t.Fatal(err)
+	}
+	results, err := RunTests(DefaultFS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		for _, f := range r.Failures {
+			t.Errorf("%s:%d: %s: at %s\n  exp: %q\n  got: %q", r.File, r.Line, r.Name, f.At, f.Exp, f.Got)
+		}
+	}
+}
+
+// A rule folder has tests with a case in which the rule fires and one in which
+// it never does, and nothing else lies in it.
+func TestRuleFolders(t *testing.T) {
+	entries, err := fs.ReadDir(DefaultFS(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := fs.ReadFile(DefaultFS(), e.Name()+"/"+TestsFile)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		tests, problems := parseTests(e.Name(), data)
+		if problems != nil {
+			t.Error(problems)
+		}
+		fires, quiet := 0, 0
+		for _, c := range tests {
+			n := 0
+			for _, x := range c.expect {
+				n += len(x.findings)
+			}
+			if n > 0 {
+				fires++
+			} else {
+				quiet++
+			}
+		}
+		if fires == 0 || quiet == 0 {
+			t.Errorf("%s: %d cases fire, %d do not; both are needed", e.Name(), fires, quiet)
+		}
+		files, err := fs.ReadDir(DefaultFS(), e.Name())
+		if err != nil || len(files) != 2 {
+			t.Errorf("%s holds %v, %v", e.Name(), files, err)
+		}
+	}
+}
+
+// The built-in rules judge a job by pattern and share first; pressure or harm
+// decides the severity, and harm alone makes it critical. iowait is no reason.
+func TestDefaultRulesAreFair(t *testing.T) {
+	for _, r := range Default().Rules {
+		all := r.Conditions()
+		for key, sources := range all {
+			for _, s := range sources {
+				if strings.Contains(s, "pressure.iowait") {
+					t.Errorf("%s: %s judges by iowait", r.Code, key)
+				}
+			}
+		}
+		if r.Subject != JobSubject {
+			continue
+		}
+		if when := all["when"][0]; !strings.Contains(when, "share.") || !strings.Contains(when, "job.") {
+			t.Errorf("%s: when looks at no share or no pattern: %s", r.Code, when)
+		}
+		if c := all["severity."+string(ioguard.Critical)]; len(c) != 1 || !strings.Contains(c[0], "harm.") {
+			t.Errorf("%s: critical without harm: %v", r.Code, c)
+		}
+		groups := map[string]bool{}
+		for _, f := range r.facts {
+			groups[f.group] = true
+		}
+		if len(groups) != len(factGroups) {
+			t.Errorf("%s: facts only for %v", r.Code, groups)
+		}
+		if r.Keep == (Span{}) || r.For == (Span{}) {
+			t.Errorf("%s: for %v, keep %v", r.Code, r.For, r.Keep)
+		}
+	}
+}
+
+// With nothing known no rule fires, and neither does one with all numbers 0.
+func TestDefaultRulesNeedProof(t *testing.T) {
+	zero := NewFacts()
+	for i := range zero.numbers {
+		zero.numbers[i] = 0
+	}
+	for _, f := range []Facts{NewFacts(), zero, {}} {
+		tr := NewTracker(Default())
+		for i := range 10 {
+			var subjects []Subject
+			for _, k := range subjectKinds {
+				subjects = append(subjects, Subject{Kind: k, JobID: "1", Target: "x", Facts: f})
+			}
+			if e := tr.Step(epoch.Add(time.Duration(i)*defaultInterval), defaultInterval, subjects); len(e) != 0 || tr.Problems() != nil {
+				t.Fatalf("step %d: %+v %v", i, e, tr.Problems())
+			}
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ioguard"
+)
+
+func mustRule(t testing.TB, lines ...string) *Rule {
+	t.Helper()
+	r, err := ParseRule("demo.yaml", []byte(with(lines...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// steps feeds a tracker one letter per step of 5 s for job 1: t true, T true
+// and harmful, k only keep_when, f false, . absent, e exempt. It gives the
+// events as words: "10s opened warning 0s-".
+func steps(t *testing.T, r *Rule, letters string) []string {
+	t.Helper()
+	tr := NewTracker(&Policy{Rules: []*Rule{r}})
+	var out []string
+	for i, c := range letters {
+		now := epoch.Add(time.Duration(i+1) * 5 * time.Second)
+		f := factsOf(t, map[string]any{"share.write": 0.0, "harm.ratio": 1.0})
+		switch c {
+		case 'T':
+			f.Set(MustNumber("harm.ratio"), 3)
+			fallthrough
+		case 't', 'e':
+			f.Set(MustNumber("share.write"), 0.6)
+		case 'k':
+			f.Set(MustNumber("share.write"), 0.3)
+		}
+		if c == 'e' {
+			f.SetText(MustText("job.user"), "root")
+		}
+		subjects := []Subject{{Kind: JobSubject, JobID: "1", Facts: f}}
+		if c == '.' {
+			subjects = nil
+		}
+		for _, e := range tr.Step(now, 5*time.Second, subjects) {
+			end := ""
+			if !e.Finding.End.IsZero() {
+				end = e.Finding.End.Sub(epoch).String()
+			}
+			out = append(out, fmt.Sprintf("%v %s %s %v-%s", now.Sub(epoch), e.Kind, e.Finding.Severity, e.Finding.Start.Sub(epoch), end))
+		}
+		if err := tr.Problems(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+var epoch = time.Unix(1000000, 0)
+
+func TestTrackerLife(t *testing.T) {
+	levels := "severity:\n  warning: \"true\"\n  critical: harm.ratio >= 2"
+	for _, tt := range []struct {
+		name    string
+		rule    []string
+		letters string
+		want    []string
+	}{
+		{"opens and closes at once", nil, "ft.", []string{"10s opened warning 5s-", "15s closed warning 5s-10s"}},
+		{"one interval of 5 s is 4 s", []string{"for: 4s"}, "ft", []string{"10s opened warning 5s-"}},
+		{"6 s are two intervals", []string{"for: 6s"}, "fttt", []string{"15s opened warning 5s-"}},
+		{"three samples in a row", []string{"for: 3 samples"}, "tftttf", []string{"25s opened warning 10s-", "30s closed warning 10s-25s"}},
+		{"an interruption starts anew", []string{"for: 2 samples"}, "tftftf", nil},
+		{"keep in samples", []string{"keep: 3 samples"}, "tffftff", []string{"5s opened warning 0s-", "20s closed warning 0s-5s", "25s opened warning 20s-"}},
+		{"keep in time bridges gaps", []string{"keep: 10s"}, "tft.tff", []string{"5s opened warning 0s-", "35s closed warning 0s-25s"}},
+		{"absent counts as false", []string{"keep: 2 samples"}, "t..", []string{"5s opened warning 0s-", "15s closed warning 0s-5s"}},
+		{"keep_when holds but does not open", []string{"keep_when: share.write >= 0.2", "keep: 2 samples"}, "ktkkkff", []string{"10s opened warning 5s-", "35s closed warning 5s-25s"}},
+		{"severity rises and stays", []string{levels}, "tTttf", []string{"5s opened warning 0s-", "10s updated critical 0s-", "25s closed critical 0s-20s"}},
+		{"the worst of the pending time", []string{levels, "for: 3 samples"}, "tTt", []string{"15s opened critical 0s-"}},
+		{"no level holds", []string{"severity:\n  critical: harm.ratio >= 2"}, "tT", []string{"10s opened critical 5s-"}},
+		{"exempt", []string{"exempt: job.user == \"root\"", "keep: 1 sample"}, "etet", []string{"10s opened warning 5s-", "15s closed warning 5s-10s", "20s opened warning 15s-"}},
+	} {
+		if diff := cmp.Diff(tt.want, steps(t, mustRule(t, tt.rule...), tt.letters)); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+func TestFindingIsProved(t *testing.T) {
+	r := mustRule(t, "action: throttle", "severity:\n  warning: pressure.psi >= 0 || share.write > 0\n  critical: harm.ratio >= 2",
+		"facts:\n  pattern: writes {{job.write_bytes_per_second}}\n  share: '{{share.write}} of it'\n  pressure: psi {{pressure.psi}}",
+		"advice: write less than {{job.write_bytes_per_second}}, {{job.user}}")
+	tr := NewTracker(&Policy{Rules: []*Rule{r}})
+	f := factsOf(t, map[string]any{"share.write": 0.756, "job.write_bytes_per_second": 1.5 * 1024 * 1024, "job.user": "a\x1b[31m", "harm.ratio": math.Inf(1)})
+	events := tr.Step(epoch, 5*time.Second, []Subject{{Kind: JobSubject, FS: "lustre", JobID: "4711", Server: "oss1", Inferred: true, Facts: f}})
+	want := []Event{{Opened, ioguard.Finding{
+		Rule: "demo", Title: "demo", Subject: "job", JobID: "4711", FS: "lustre", Server: "oss1",
+		Severity: ioguard.Critical, Action: "throttle", Start: epoch.Add(-5 * time.Second),
+		Evidence: map[string]float64{"share.write": 0.756}, // neither the unknown nor the infinite: JSON has no word for them
+		Facts:    []string{"pattern: writes 1.5 MiB/s", "share: 76% of it"},
+		Advice:   `write less than 1.5 MiB/s, a\x1B[31m`, Inferred: true,
+	}}}
+	if diff := cmp.Diff(want, events); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]ioguard.Finding{want[0].Finding}, tr.Open()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSubjectsAreApart(t *testing.T) {
+	tr := NewTracker(&Policy{Rules: []*Rule{mustRule(t)}})
+	yes := factsOf(t, map[string]any{"share.write": 0.9})
+	events := tr.Step(epoch, time.Second, []Subject{
+		{Kind: JobSubject, FS: "a", JobID: "1", Facts: yes},
+		{Kind: JobSubject, FS: "b", JobID: "1", Facts: yes},
+		{Kind: JobSubject, FS: "a", JobID: "2", Facts: NewFacts()},
+		{Kind: OSTSubject, FS: "a", Target: "1", Facts: yes},
+		{Kind: JobSubject, FS: "a", JobID: "1", Facts: yes}, // twice in a step
+		{Kind: JobSubject, FS: "a", JobID: "3"},             // no facts at all
+	})
+	if len(events) != 2 || events[0].Finding.FS != "a" || events[1].Finding.FS != "b" {
+		t.Errorf("%+v", events)
+	}
+}
+
+func TestStateIsDroppedWhenClear(t *testing.T) {
+	tr := NewTracker(&Policy{Rules: []*Rule{mustRule(t, "for: 2 samples", "keep: 2 samples")}})
+	yes := factsOf(t, map[string]any{"share.write": 0.9})
+	for i := range 1000 {
+		tr.Step(epoch.Add(time.Duration(i)*time.Second), time.Second, []Subject{{Kind: JobSubject, JobID: fmt.Sprint(i), Facts: yes}})
+		if len(tr.states) > 2 {
+			t.Fatalf("%d states after %d jobs", len(tr.states), i)
+		}
+	}
+	tr.Step(epoch.Add(time.Hour), time.Second, nil)
+	if len(tr.states) != 0 {
+		t.Errorf("%d states left", len(tr.states))
+	}
+}
+
+// A hole between steps is no proof that the condition held all the time.
+func TestHoleRestartsPending(t *testing.T) {
+	tr := NewTracker(&Policy{Rules: []*Rule{mustRule(t, "for: 8s")}})
+	s := []Subject{{Kind: JobSubject, JobID: "1", Facts: factsOf(t, map[string]any{"share.write": 0.9})}}
+	for _, tt := range []struct {
+		at   time.Duration
+		open int
+	}{{5 * time.Second, 0}, {time.Hour, 0}, {time.Hour + 5*time.Second, 1}} {
+		if got := len(tr.Step(epoch.Add(tt.at), 5*time.Second, s)); got != tt.open {
+			t.Errorf("at %v: %d events, want %d", tt.at, got, tt.open)
+		}
+	}
+}
+
+func TestClockSetBack(t *testing.T) {
+	tr := NewTracker(&Policy{Rules: []*Rule{mustRule(t, "keep: 10s")}})
+	s := []Subject{{Kind: JobSubject, JobID: "1", Facts: factsOf(t, map[string]any{"share.write": 0.9})}}
+	tr.Step(epoch.Add(time.Hour), 5*time.Second, s)
+	tr.Step(epoch, 5*time.Second, nil)
+	if e := tr.Step(epoch.Add(10*time.Second), 5*time.Second, nil); len(e) != 1 || e[0].Kind != Closed {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A rule that cannot be evaluated is reported once per step and does not stop
+// the others.
+func TestEvaluationError(t *testing.T) {
+	bad, good := mustRule(t), mustRule(t, "code: good")
+	language, err := language()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, issues := language.Compile("job.user.contains('b') || job.user.contains('c')")
+	if issues.Err() != nil {
+		t.Fatal(issues.Err())
+	}
+	p, err := plan(language, checked, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad.when = &condition{source: "x", program: p}
+	tr := NewTracker(&Policy{Rules: []*Rule{bad, good}})
+	f := factsOf(t, map[string]any{"share.write": 0.9, "job.user": strings.Repeat("a", 200)})
+	events := tr.Step(epoch, time.Second, []Subject{
+		{Kind: JobSubject, JobID: "1", Facts: f}, {Kind: JobSubject, JobID: "2", Facts: f}})
+	if len(events) != 2 || len(tr.Problems()) != 1 || !costExceeded(tr.Problems()[0]) {
+		t.Errorf("%d events, problems %v", len(events), tr.Problems())
+	}
+	if tr.Step(epoch.Add(time.Second), time.Second, nil); tr.Problems() != nil {
+		t.Errorf("problems of an earlier step: %v", tr.Problems())
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	subjects := make([]Subject, 1000)
+	for i := range subjects {
+		subjects[i] = Subject{Kind: JobSubject, JobID: fmt.Sprint(i), Facts: factsOf(b, map[string]any{
+			"share.write": 0.6, "share.read": 0.6, "job.write_bytes_per_second": 5e6, "job.read_bytes_per_second": 5e6,
+			"job.create_per_second": 10.0, "job.unlink_per_second": 10.0, "share.create": 0.6, "job.burst_ratio": 3.0,
+		})}
+	}
+	tr := NewTracker(Default())
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		tr.Step(epoch.Add(time.Duration(i)*time.Second), time.Second, subjects)
+	}
+}
