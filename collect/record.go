@@ -128,7 +128,11 @@ func (r RecordReport) Lines() []string {
 		out = append(out, fmt.Sprintf("commands were asked once in %v, their answers stand in the snapshots in between too", recordCommandAge))
 	}
 	for _, l := range r.LeftOut {
-		out = append(out, fmt.Sprintf("left out, %s: %s, such as %s", l.Reason, plural(l.Times, "time"), strings.Join(l.Names, ", ")))
+		line := fmt.Sprintf("left out, %s: %s, such as %s", l.Reason, plural(l.Times, "time"), strings.Join(l.Names, ", "))
+		if l.Reason == reasonPermission {
+			line += "; root may read them"
+		}
+		out = append(out, line)
 	}
 	return out
 }
@@ -353,6 +357,9 @@ func (r *recorder) ask(ctx context.Context, argv []string) *commandAnswer {
 	return &commandAnswer{gone: true}
 }
 
+// reasonPermission is told apart since there is a way to go on.
+const reasonPermission = "permission denied"
+
 // leave counts what is not recorded.
 func (r *recorder) leave(name string, err error) {
 	var pe *fs.PathError
@@ -380,7 +387,7 @@ func leftOutReason(err error) string {
 	case errors.As(err, &size):
 		return fmt.Sprintf("larger than %s", humanize.IBytes(uint64(size.Limit)))
 	case errors.Is(err, fs.ErrPermission):
-		return "permission denied"
+		return reasonPermission
 	case errors.Is(err, fs.ErrNotExist):
 		return "vanished while being read"
 	case errors.Is(err, context.DeadlineExceeded):

@@ -101,15 +101,17 @@ func (f JobIDFormat) Parse(raw string) JobID {
 	if j.slurm(raw) {
 		return j
 	}
-	for _, tokens := range [][]jobIDToken{f.tokens, guessAt, guessDefault} {
-		if len(tokens) > 0 && (j.fit(tokens, false) || len(raw) >= JobIDSize && j.fit(tokens, true)) {
-			return j
-		}
-		if n := digits(raw); len(f.tokens) == 0 && n > 0 && n < len(raw) && strings.IndexByte(".:@", raw[n]) >= 0 {
-			j.SlurmID = raw[:n]
-			return j
-		}
+	fits := func(tokens []jobIDToken) bool {
+		return len(tokens) > 0 && (j.fit(tokens, false) || len(raw) >= JobIDSize && j.fit(tokens, true))
 	}
+	if fits(f.tokens) {
+		return j
+	}
+	if n := digits(raw); n > 0 && n < len(raw) && strings.IndexByte(".:@", raw[n]) >= 0 {
+		j.SlurmID = raw[:n]
+		return j
+	}
+	_ = fits(guessAt) || fits(guessDefault)
 	return j
 }
 

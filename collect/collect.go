@@ -1,0 +1,353 @@
+// Package collect runs the readers side by side and turns what one server's
+// files say into intervals: what happened there between two samples. It only
+// reads; a file that is missing, cut or unknown is reported and costs nothing
+// but itself. The agent (package watch) calls it, on a living server and on
+// recorded ones alike.
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ioguard"
+	"ioguard/host"
+	"ioguard/lfs"
+	"ioguard/proc"
+)
+
+// Collector turns samples of one server into intervals. It is not safe for
+// concurrent use.
+type Collector struct {
+	// Interval is the nominal time between samples; a sample that comes more
+	// than two and a half of it late is a gap. Zero knows no gaps.
+	Interval time.Duration
+	// Refresh is how long what rarely changes (devices, pools, settings) is
+	// believed; zero is a minute.
+	Refresh time.Duration
+
+	host     *proc.Sample
+	last     time.Time
+	targets  map[string]*targetTracker
+	services map[string]*opTracker
+
+	slowAt   time.Time
+	devices  map[string]proc.TargetDevices
+	pools    map[string][]string
+	jobName  string
+	slowErrs []string
+}
+
+// targetTracker holds the previous readings of one target.
+type targetTracker struct {
+	jobs    *jobTracker
+	totals  opTracker
+	header  lfs.StatsTime // when stats was read, by the target
+	parser  lfs.StatsParser
+	buf     lfs.FileBuffer
+	clients map[string]*opTracker
+	reader  lfs.ExportReader
+	hiding  bool // it did more than its jobs account for: the clients are asked
+	busy    sync.Mutex
+}
+
+// Sample reads the server and gives what happened since the last Sample, of
+// which the first has no time and no deltas. A server without any Lustre target
+// gives an error that wraps fs.ErrNotExist.
+func (c *Collector) Sample(ctx context.Context, h *host.Host, now time.Time) (*ioguard.Interval, error) {
+	infos, err := lfs.Targets(h.FS)
+	if err != nil {
+		return nil, fmt.Errorf("sample %s: %w", h.Name, err)
+	}
+	c.refresh(ctx, h, infos, now)
+	iv := &ioguard.Interval{Server: h.Name, Start: c.last, End: now, Kind: ioguard.DeltaFirst, JobIDName: c.jobName}
+	iv.Problems = append(iv.Problems, c.slowErrs...)
+	if !c.last.IsZero() {
+		iv.Kind, iv.Elapsed = ioguard.DeltaValue, now.Sub(c.last)
+	}
+	c.sampleHost(h, iv)
+	if c.Interval > 0 && iv.Elapsed > c.Interval*5/2 {
+		iv.Kind = ioguard.DeltaGap
+	}
+	c.sampleServices(h, iv)
+	c.sampleTargets(ctx, h, infos, iv, now)
+	c.last = now
+	return iv, nil
+}
+
+// sampleHost reads /proc. Its uptime is the clock that does not jump.
+func (c *Collector) sampleHost(h *host.Host, iv *ioguard.Interval) {
+	cur, err := proc.ReadHostSample(h.FS)
+	if err != nil {
+		iv.Problems = append(iv.Problems, err.Error())
+		c.host = nil
+		return
+	}
+	for _, p := range cur.Problems {
+		iv.Problems = append(iv.Problems, p.Error())
+	}
+	prev := c.host
+	c.host = cur
+	if prev == nil || c.last.IsZero() {
+		return
+	}
+	if prev.Uptime != nil && cur.Uptime != nil && *cur.Uptime > *prev.Uptime {
+		iv.Elapsed = *cur.Uptime - *prev.Uptime
+	}
+	d, problems := proc.Diff(prev, cur, iv.Elapsed)
+	iv.Host = &d
+	iv.Problems = append(iv.Problems, problems...)
+}
+
+func (c *Collector) sampleServices(h *host.Host, iv *ioguard.Interval) {
+	services, err := lfs.Services(h.FS)
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			iv.Problems = append(iv.Problems, "service stats are open to root only: request wait times are unknown")
+		}
+		return
+	}
+	if c.services == nil {
+		c.services = make(map[string]*opTracker)
+	}
+	var parser lfs.StatsParser
+	var buf lfs.FileBuffer
+	for _, s := range services {
+		if s.Stats == "" {
+			continue
+		}
+		st, err := lfs.ReadStats(h.FS, s.Stats, &parser, &buf)
+		if err != nil {
+			iv.Problems = append(iv.Problems, err.Error())
+			continue
+		}
+		t := c.services[s.Name]
+		if t == nil {
+			t = &opTracker{}
+			c.services[s.Name] = t
+		}
+		d := t.service(st)
+		d.Service = s.Name
+		if s.NRSPolicies != "" {
+			if p, err := lfs.ReadNRSPolicies(h.FS, s.NRSPolicies); err == nil {
+				queued, active := p.Totals()
+				d.NRSQueued, d.NRSActive = float64(queued), float64(active)
+			}
+		}
+		if iv.Host != nil {
+			iv.Host.Services = append(iv.Host.Services, d)
+		}
+	}
+}
+
+// sampleTargets reads the targets side by side. One whose last reading still
+// hangs is left alone.
+func (c *Collector) sampleTargets(ctx context.Context, h *host.Host, infos []lfs.TargetInfo, iv *ioguard.Interval, now time.Time) {
+	if c.targets == nil {
+		c.targets = make(map[string]*targetTracker)
+	}
+	here := make(map[string]bool, len(infos))
+	deltas := make([]ioguard.TargetDelta, len(infos))
+	problems := make([][]string, len(infos))
+	var g errgroup.Group
+	g.SetLimit(max(2, runtime.GOMAXPROCS(0)))
+	for i := range infos {
+		info := &infos[i]
+		here[info.Name] = true
+		t := c.targets[info.Name]
+		if t == nil {
+			t = &targetTracker{jobs: newJobTracker()}
+			c.targets[info.Name] = t
+		}
+		g.Go(func() error {
+			deltas[i], problems[i] = t.sample(h, info, now)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for i := range infos {
+		d := &deltas[i]
+		if !plausible(d.Elapsed, iv.Elapsed) {
+			d.Elapsed = iv.Elapsed
+		}
+		d.Pools = c.pools[d.Target]
+		if dev, ok := c.devices[d.Target]; ok {
+			d.Device, d.Spin = dev.Device(), dev.Spin
+		}
+		if rotates, err := lfs.ReadNonRotational(h.FS, infos[i]); err == nil {
+			spin := !rotates
+			d.Spin = &spin
+		}
+		iv.Problems = append(iv.Problems, problems[i]...)
+	}
+	iv.Targets = deltas
+	for name := range c.targets {
+		if !here[name] { // stopped, or failed over to the other server
+			delete(c.targets, name)
+		}
+	}
+}
+
+// plausible reports whether the target's own clock agrees with the server's to
+// a factor of two: a clock that was set says nothing about the time that passed.
+func plausible(own, server time.Duration) bool {
+	return own > server/2 && own < server*2
+}
+
+// sample reads one target.
+func (t *targetTracker) sample(h *host.Host, info *lfs.TargetInfo, now time.Time) (ioguard.TargetDelta, []string) {
+	d := ioguard.TargetDelta{Target: info.Name, Kind: ioguard.DeltaValue}
+	var problems []string
+	problem := func(err error) {
+		problems = append(problems, info.Name+": "+err.Error())
+	}
+	first := t.jobs.last.IsZero()
+	if first {
+		d.Kind = ioguard.DeltaFirst
+	}
+	switch {
+	case info.JobStats != "":
+		if err := t.sampleJobs(h, info, now, &d, &problems); err != nil {
+			problem(err)
+		}
+	case len(info.Denied) > 0:
+		problem(fmt.Errorf("job_stats: %w", fs.ErrPermission))
+	default:
+		problem(fmt.Errorf("job_stats: %w", fs.ErrNotExist))
+	}
+	if info.Stats != "" {
+		st, err := lfs.ReadStats(h.FS, info.Stats, &t.parser, &t.buf)
+		if err != nil {
+			problem(err)
+		} else {
+			d.Elapsed = st.Snapshot.Sub(t.header)
+			if !t.header.Known || !st.Snapshot.Known {
+				d.Elapsed = 0
+			}
+			t.header = st.Snapshot
+			d.Totals = t.totals.delta(st)
+			if d.Totals == nil && !first {
+				d.Totals = []ioguard.OpDelta{} // known, and nothing happened
+			}
+		}
+	}
+	if space, err := lfs.ReadCapacity(h.FS, *info); err == nil {
+		d.Space = &space
+	}
+	t.sampleClients(h, info, &d)
+	return d, problems
+}
+
+func (t *targetTracker) sampleJobs(h *host.Host, info *lfs.TargetInfo, now time.Time, d *ioguard.TargetDelta, problems *[]string) error {
+	f, err := h.FS.Open(info.JobStats)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	got, err := t.jobs.read(f, now)
+	d.Jobs = got.deltas
+	if n := got.skipped.Lines; n > 0 {
+		l := got.skipped.First[0]
+		*problems = append(*problems, fmt.Sprintf("%s:%d: %s (%d such lines): %q", info.JobStats, l.Line, l.Why, n, l.Text))
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", info.JobStats, err)
+	}
+	return nil
+}
+
+// Clients are asked only while a metadata target does clearly more than its jobs
+// account for: there is a file per client, and there may be thousands.
+const (
+	hidingShare = 0.3
+	hidingOps   = 10
+)
+
+func (t *targetTracker) sampleClients(h *host.Host, info *lfs.TargetInfo, d *ioguard.TargetDelta) {
+	if info.Kind != ioguard.MDT || info.Exports == "" || d.Totals == nil {
+		return
+	}
+	total, accounted := getattrs(d.Totals), 0.0
+	for i := range d.Jobs {
+		accounted += getattrs(d.Jobs[i].Ops)
+	}
+	hiding := total-accounted > hidingShare*total && total-accounted > hidingOps
+	if !hiding && !t.hiding {
+		t.clients = nil
+		return
+	}
+	t.hiding = hiding
+	known := t.clients != nil
+	if !known {
+		t.clients = make(map[string]*opTracker)
+	}
+	_ = t.reader.Read(h.FS, info.Exports, func(nid string, s *lfs.Stats) {
+		c := t.clients[nid]
+		if c == nil {
+			c = &opTracker{}
+			t.clients[strings.Clone(nid)] = c
+		}
+		if ops := c.delta(s); len(ops) > 0 {
+			d.Exports = append(d.Exports, ioguard.ExportDelta{NID: strings.Clone(nid), Kind: ioguard.DeltaValue, Ops: ops})
+		}
+	})
+	sort.Slice(d.Exports, func(a, b int) bool { return d.Exports[a].NID < d.Exports[b].NID })
+}
+
+func getattrs(ops []ioguard.OpDelta) (n float64) {
+	for i := range ops {
+		if ops[i].Op == ioguard.OpGetattr {
+			n += ops[i].Samples
+		}
+	}
+	return n
+}
+
+// refresh reads what rarely changes.
+func (c *Collector) refresh(ctx context.Context, h *host.Host, infos []lfs.TargetInfo, now time.Time) {
+	every := c.Refresh
+	if every == 0 {
+		every = time.Minute
+	}
+	if since := now.Sub(c.slowAt); !c.slowAt.IsZero() && since >= 0 && since < every && len(c.targets) == len(infos) {
+		return
+	}
+	c.slowAt, c.slowErrs = now, nil
+	c.devices = make(map[string]proc.TargetDevices)
+	var zpool []byte
+	for i := range infos {
+		if strings.Contains(infos[i].OSD, "zfs") {
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+			zpool, _ = h.Run(ctx, "zpool", "status", "-P")
+			cancel()
+			break
+		}
+	}
+	if devices, err := proc.MapTargets(h.FS, zpool); err == nil {
+		for _, d := range devices {
+			c.devices[d.Target] = d
+		}
+	}
+	pools, err := lfs.ReadPools(h.FS)
+	if err == nil {
+		c.pools = lfs.PoolsByTarget(pools)
+	}
+	c.jobName = ""
+	if s, err := lfs.ReadJobSettings(h.FS, infos); err == nil {
+		if s.Name != nil && strings.Contains(*s.Name, "%") && *s.Name != defaultJobIDName {
+			c.jobName = *s.Name
+		}
+	}
+}
+
+// defaultJobIDName is what a server that is no client has in jobid_name. It says
+// nothing about the clients, whose setting it is that counts.
+const defaultJobIDName = "%e.%u"

@@ -1,0 +1,183 @@
+package collect
+
+import (
+	"hash/maphash"
+	"io"
+	"time"
+
+	"ioguard"
+	"ioguard/lfs"
+	"ioguard/series"
+)
+
+// jobTracker turns readings of one target's job_stats into deltas. It keeps one
+// small state per job that the target holds and decodes only entries whose text
+// changed.
+type jobTracker struct {
+	dec   lfs.JobStatsDecoder
+	seed  maphash.Seed
+	jobs  map[string]*jobState // by raw id
+	round uint32
+	last  time.Time // of the last complete reading; zero before the first
+
+	jobHint, opHint int // sizes of the last result
+}
+
+type jobState struct {
+	id    string // decoded
+	hash  uint64
+	round uint32
+	start lfs.JobTime
+	ops   []opState
+}
+
+type opState struct {
+	op      ioguard.Op
+	samples uint64
+	sum     uint64
+}
+
+// jobReading is what one reading of job_stats gave.
+type jobReading struct {
+	deltas  []ioguard.JobDelta
+	jobs    int // entries in the file
+	skipped lfs.Skipped
+}
+
+func newJobTracker() *jobTracker {
+	return &jobTracker{seed: maphash.MakeSeed(), jobs: make(map[string]*jobState)}
+}
+
+// read takes the target's job_stats as it is at now and gives what every job
+// did since the last reading; nothing for the first one. After an error the
+// deltas of the entries that were read are good, and no job is forgotten.
+//
+// An entry that was not there before began since then, so all it counts is the
+// delta, unless its start_time says that the last reading missed it. An entry
+// whose start_time moved or whose counters fell was reset: what it counts since
+// is the delta, and a lower bound.
+func (t *jobTracker) read(r io.Reader, now time.Time) (jobReading, error) {
+	t.dec.Reset(r)
+	t.round++
+	out := jobReading{}
+	if !t.last.IsZero() {
+		out.deltas = make([]ioguard.JobDelta, 0, t.jobHint)
+	}
+	ops := make([]ioguard.OpDelta, 0, t.opHint)
+	for t.dec.Next() {
+		out.jobs++
+		hash := maphash.Bytes(t.seed, t.dec.Block())
+		s := t.jobs[string(t.dec.RawID())]
+		if s != nil && (s.hash == hash || s.round == t.round) { // unchanged, or a second entry of one id
+			s.round = t.round
+			continue
+		}
+		e := t.dec.Decode()
+		if s == nil {
+			s = &jobState{id: string(e.ID), start: e.StartTime}
+			t.jobs[string(t.dec.RawID())] = s
+			kind := ioguard.DeltaValue
+			if t.last.IsZero() || startedBefore(e.StartTime, t.last) {
+				kind = ioguard.DeltaFirst
+			}
+			ops = s.delta(&out, ops, e, kind)
+		} else {
+			kind := ioguard.DeltaValue
+			if s.wasReset(e) {
+				kind = ioguard.DeltaReset
+				s.ops = s.ops[:0]
+			}
+			ops = s.delta(&out, ops, e, kind)
+		}
+		s.hash, s.round, s.start = hash, t.round, e.StartTime
+	}
+	out.skipped = t.dec.Skipped()
+	t.jobHint, t.opHint = len(out.deltas)+len(out.deltas)/8, len(ops)+len(ops)/8
+	if err := t.dec.Err(); err != nil {
+		return out, err
+	}
+	if len(t.jobs) > out.jobs {
+		for id, s := range t.jobs {
+			if s.round != t.round {
+				delete(t.jobs, id)
+			}
+		}
+	}
+	t.last = now
+	return out, nil
+}
+
+// startedBefore reports whether the target says that a job began clearly before
+// t. The boot clock of 2.15.0 and a missing start_time say nothing.
+func startedBefore(start lfs.JobTime, t time.Time) bool {
+	return !start.IsZero() && !start.BootClock() && start.Seconds() < float64(t.UnixNano())/1e9-1
+}
+
+// wasReset reports whether the counters began anew since the last reading.
+func (s *jobState) wasReset(e *lfs.JobEntry) bool {
+	if e.StartTime != s.start && !e.StartTime.IsZero() && !s.start.IsZero() {
+		return true
+	}
+	for i := range e.Counters {
+		c := &e.Counters[i]
+		if p := s.find(i, operation(c)); p != nil {
+			if _, kind := series.Diff(p.samples, c.Samples, 64); kind == ioguard.DeltaReset {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// find gives the state of a counter; entries keep their order, so it mostly
+// stands where it stood.
+func (s *jobState) find(hint int, op ioguard.Op) *opState {
+	if hint < len(s.ops) && s.ops[hint].op == op {
+		return &s.ops[hint]
+	}
+	for i := range s.ops {
+		if s.ops[i].op == op {
+			return &s.ops[i]
+		}
+	}
+	return nil
+}
+
+// operation is the counter's meaning: 2.5 and 2.6 call byte counters read and write.
+func operation(c *lfs.JobCounter) ioguard.Op {
+	if c.Unit == lfs.UnitBytes {
+		switch c.Op {
+		case ioguard.OpRead:
+			return ioguard.OpReadBytes
+		case ioguard.OpWrite:
+			return ioguard.OpWriteBytes
+		}
+	}
+	return c.Op
+}
+
+// delta appends what the entry's counters gained and keeps their values.
+func (s *jobState) delta(out *jobReading, ops []ioguard.OpDelta, e *lfs.JobEntry, kind ioguard.DeltaKind) []ioguard.OpDelta {
+	from := len(ops)
+	for i := range e.Counters {
+		c := &e.Counters[i]
+		op := operation(c)
+		p := s.find(i, op)
+		if p == nil {
+			s.ops = append(s.ops, opState{op: op})
+			p = &s.ops[len(s.ops)-1]
+		}
+		samples, sum := c.Samples-p.samples, c.Sum-p.sum
+		if c.Sum < p.sum {
+			sum = 0 // the counters of one entry are not read at one instant
+		}
+		p.samples, p.sum = c.Samples, c.Sum
+		if samples > 0 && kind != ioguard.DeltaFirst {
+			ops = append(ops, ioguard.OpDelta{Op: op, Samples: float64(samples), Sum: float64(sum), Timed: c.Unit == lfs.UnitUsecs})
+		}
+	}
+	if len(ops) > from {
+		out.deltas = append(out.deltas, ioguard.JobDelta{JobID: s.id, Kind: kind, Ops: ops[from:len(ops):len(ops)]})
+	}
+	return ops
+}

@@ -1,0 +1,106 @@
+package collect
+
+import (
+	"ioguard"
+	"ioguard/lfs"
+	"ioguard/series"
+)
+
+// opTracker turns readings of one stats file into deltas.
+type opTracker struct {
+	known bool
+	start lfs.StatsTime
+	ops   []opState
+}
+
+// delta gives what the counters gained since the last reading, nil for the
+// first one. A file whose start_time moved or of which a counter fell was
+// reset; then what it counts since is the delta.
+func (t *opTracker) delta(s *lfs.Stats) []ioguard.OpDelta {
+	first := !t.known
+	if t.known && t.wasReset(s) {
+		t.ops = t.ops[:0]
+	}
+	t.known, t.start = true, s.Start
+	var out []ioguard.OpDelta
+	for i := range s.Counters {
+		c := &s.Counters[i]
+		p, inc, sum := t.step(i, c)
+		if inc > 0 && !first {
+			out = append(out, ioguard.OpDelta{Op: p.op, Samples: float64(inc), Sum: float64(sum), Timed: c.Timed()})
+		}
+	}
+	return out
+}
+
+// service gives a service's interval.
+func (t *opTracker) service(s *lfs.Stats) (d ioguard.ServiceDelta) {
+	first := !t.known
+	if t.known && t.wasReset(s) {
+		t.ops = t.ops[:0]
+	}
+	t.known, t.start = true, s.Start
+	for i := range s.Counters {
+		c := &s.Counters[i]
+		_, inc, sum := t.step(i, c)
+		if inc == 0 || first {
+			continue
+		}
+		switch c.Name {
+		case "req_waittime":
+			d.Requests, d.WaitUsec = float64(inc), float64(sum)
+		case "req_qdepth":
+			d.QueueDepth = float64(sum) / float64(inc)
+		case "req_active":
+			d.Active = float64(sum) / float64(inc)
+		}
+	}
+	return d
+}
+
+// step takes a counter's new value: its state, the operations and the sum gained.
+func (t *opTracker) step(hint int, c *lfs.Counter) (p *opState, inc, sum uint64) {
+	op := ioguard.RegisterOp([]byte(c.Name))
+	switch { // 2.5 and 2.6 call byte counters read and write
+	case c.Unit == "bytes" && op == ioguard.OpRead:
+		op = ioguard.OpReadBytes
+	case c.Unit == "bytes" && op == ioguard.OpWrite:
+		op = ioguard.OpWriteBytes
+	}
+	p = t.find(hint, op)
+	if p == nil {
+		t.ops = append(t.ops, opState{op: op})
+		p = &t.ops[len(t.ops)-1]
+	}
+	inc, _ = series.Diff(p.samples, c.Samples, 64)
+	if c.Sum >= p.sum {
+		sum = c.Sum - p.sum
+	}
+	p.samples, p.sum = c.Samples, c.Sum
+	return p, inc, sum
+}
+
+func (t *opTracker) find(hint int, op ioguard.Op) *opState {
+	if hint < len(t.ops) && t.ops[hint].op == op {
+		return &t.ops[hint]
+	}
+	for i := range t.ops {
+		if t.ops[i].op == op {
+			return &t.ops[i]
+		}
+	}
+	return nil
+}
+
+func (t *opTracker) wasReset(s *lfs.Stats) bool {
+	if s.Start.Known && t.start.Known && s.Start != t.start {
+		return true
+	}
+	for i := range s.Counters {
+		c := &s.Counters[i]
+		if p := t.find(i, ioguard.RegisterOp([]byte(c.Name))); p != nil && c.Samples < p.samples {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,387 @@
+// Package engine turns servers' intervals into windows, windows into facts, and
+// facts, through the policy, into findings. It is pure: it reads no clock and no
+// machine, so that a recording and a living cluster are judged alike.
+//
+// Servers' clocks are never compared. Each server's last intervals are its
+// present, whatever it calls that time; the caller's now, which stamps findings,
+// is the only time that crosses servers.
+package engine
+
+import (
+	"math"
+	"time"
+
+	"ioguard"
+	"ioguard/lfs"
+	"ioguard/policy"
+	"ioguard/series"
+)
+
+// Spans, in intervals of a server.
+const (
+	span     = 2  // what a job does "now"
+	harmSpan = 3  // over which a victim's latency is taken: few operations, more noise
+	forget   = 12 // intervals without news after which a server or target is gone
+)
+
+// Config is what an Engine needs to know of the site.
+type Config struct {
+	Policy    *policy.Policy
+	JobIDName string        // overrides what the servers say of jobid_name
+	Interval  time.Duration // nominal time between samples
+}
+
+// Engine holds the present of all servers and the state of all findings.
+type Engine struct {
+	cfg      Config
+	format   lfs.JobIDFormat
+	formatOf string // the jobid_name that format was made from
+	tracker  *policy.Tracker
+	servers  map[string]*server
+	targets  map[string]*target
+	jobs     map[jobKey]*job
+	ids      map[string]string // raw id -> key
+	owners   map[string]ioguard.Owner
+	minute   minute
+	subjects []policy.Subject // reused
+	facts    []policy.Facts   // reused
+	round    int
+}
+
+// jobKey names a job: one Slurm number may work on two file systems.
+type jobKey struct{ fs, key string }
+
+type job struct {
+	jobKey
+	id        lfs.JobID
+	first     time.Time // when it was first seen
+	lastRound int
+	writes    series.Bursts
+	roundData float64 // bytes moved in this round, for the bursts
+	roundSecs float64
+}
+
+type target struct {
+	name    string
+	fs      string
+	kind    ioguard.TargetKind
+	server  *server
+	pools   []string
+	spin    *bool
+	space   *ioguard.Capacity
+	jobs    map[*job]*ring
+	totals  ring               // of the whole target, by its own counters
+	counted bool               // totals are known
+	exports map[string]float64 // getattr by client NID in the last interval
+	lastSeq int
+}
+
+type server struct {
+	name    string
+	seq     int
+	fed     bool // reported in this round
+	missed  int  // rounds without a report
+	seconds [keepFrames]float64
+	host    [keepFrames]*ioguard.HostDelta
+	jobs    map[*job]*serverJob
+	busy    series.Calm
+	wait    map[string]*series.Calm // by service
+	score   float64                 // pressure at the last round
+	rising  bool
+}
+
+// serverJob is a job's work on one server, and what is normal for it there.
+type serverJob struct {
+	ring
+	calm [latencies]series.Calm
+}
+
+// New makes an engine. The policy must be valid.
+func New(cfg Config) *Engine {
+	e := &Engine{
+		cfg:     cfg,
+		tracker: policy.NewTracker(cfg.Policy),
+		servers: make(map[string]*server),
+		targets: make(map[string]*target),
+		jobs:    make(map[jobKey]*job),
+		ids:     make(map[string]string),
+		owners:  make(map[string]ioguard.Owner),
+	}
+	e.setFormat(cfg.JobIDName)
+	return e
+}
+
+// setFormat takes a jobid_name; one that does not parse is as good as none.
+func (e *Engine) setFormat(name string) {
+	if name == e.formatOf {
+		return
+	}
+	e.formatOf = name
+	e.format, _ = lfs.ParseJobIDFormat(name)
+	clear(e.ids)
+}
+
+// SetOwners tells the engine what Slurm knows of jobs, by Slurm job id.
+func (e *Engine) SetOwners(owners map[string]ioguard.Owner) {
+	for id, o := range owners {
+		e.owners[id] = o
+	}
+}
+
+// Feed takes one server's interval. It reports whether a round is complete:
+// every server that is alive has reported since the last Step. A server that
+// reports a second time before the others ends the round as well; then Step is
+// to be called first and the interval fed after it.
+func (e *Engine) Feed(iv *ioguard.Interval, now time.Time) (complete bool) {
+	s := e.servers[iv.Server]
+	if s == nil {
+		s = &server{name: iv.Server, jobs: make(map[*job]*serverJob), wait: make(map[string]*series.Calm)}
+		e.servers[iv.Server] = s
+	}
+	if e.cfg.JobIDName == "" && iv.JobIDName != "" {
+		e.setFormat(iv.JobIDName)
+	}
+	s.fed, s.missed = true, 0
+	s.seq++
+	seconds := iv.Elapsed.Seconds()
+	if seconds > 0 {
+		s.seconds[s.seq%keepFrames] = seconds
+		s.host[s.seq%keepFrames] = iv.Host
+		e.observeHost(s, iv.Host)
+		for i := range iv.Targets {
+			e.feedTarget(s, &iv.Targets[i], seconds, now)
+		}
+		e.observeCalm(s)
+	}
+	return e.complete()
+}
+
+// Reported reports whether a server has already been fed in this round.
+func (e *Engine) Reported(server string) bool {
+	s := e.servers[server]
+	return s != nil && s.fed
+}
+
+func (e *Engine) complete() bool {
+	for _, s := range e.servers {
+		if !s.fed && s.missed < 3 {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, now time.Time) {
+	t := e.targets[d.Target]
+	if t == nil {
+		t = &target{name: d.Target, fs: ioguard.FSName(d.Target), kind: ioguard.KindOfTarget(d.Target), jobs: make(map[*job]*ring)}
+		e.targets[d.Target] = t
+	}
+	if t.server != s { // new, or failed over
+		t.server = s
+		clear(t.jobs)
+		t.totals = ring{}
+	}
+	t.lastSeq = s.seq
+	if len(d.Pools) > 0 {
+		t.pools = d.Pools
+	}
+	t.spin, t.space = d.Spin, d.Space
+	if d.Elapsed > 0 {
+		seconds = d.Elapsed.Seconds()
+	}
+	for i := range d.Jobs {
+		jd := &d.Jobs[i]
+		if jd.Kind == ioguard.DeltaFirst {
+			continue
+		}
+		w := workOf(t.kind, jd.Ops)
+		j := e.job(t.fs, jd.JobID, now)
+		f := frame{s.seq, seconds, w}
+		pushInto(t.jobs, j, f)
+		sj := s.jobs[j]
+		if sj == nil {
+			sj = &serverJob{}
+			s.jobs[j] = sj
+		}
+		sj.merge(f)
+		j.lastRound = e.round
+		j.roundData += w.bytes[1]
+		j.roundSecs = max(j.roundSecs, seconds)
+		e.minute.add(t, j, &w, seconds)
+	}
+	t.counted = d.Totals != nil
+	if t.counted {
+		t.totals.push(frame{s.seq, seconds, workOf(t.kind, d.Totals)})
+	}
+	t.exports = getattrByClient(d.Exports)
+}
+
+func pushInto(m map[*job]*ring, j *job, f frame) {
+	r := m[j]
+	if r == nil {
+		r = &ring{}
+		m[j] = r
+	}
+	r.merge(f)
+}
+
+// merge adds to the newest frame when it is of the same interval (a job has
+// many targets on a server), else pushes a new one.
+func (r *ring) merge(f frame) {
+	last := &r.frames[(r.next+keepFrames-1)%keepFrames]
+	if last.seconds > 0 && last.seq == f.seq {
+		last.work.add(&f.work)
+		return
+	}
+	r.push(f)
+}
+
+// job finds the job of a raw id.
+func (e *Engine) job(fs, raw string, now time.Time) *job {
+	key, known := e.ids[raw]
+	var id lfs.JobID
+	if !known {
+		id = e.format.Parse(raw)
+		key = id.Key()
+		if len(e.ids) > 1<<20 { // ids of a day; the map is only a short cut
+			clear(e.ids)
+		}
+		e.ids[raw] = key
+	}
+	k := jobKey{fs, key}
+	j := e.jobs[k]
+	if j == nil {
+		if known {
+			id = e.format.Parse(raw)
+		}
+		j = &job{jobKey: k, id: id, first: now}
+		e.jobs[k] = j
+	}
+	return j
+}
+
+func getattrByClient(exports []ioguard.ExportDelta) map[string]float64 {
+	if len(exports) == 0 {
+		return nil
+	}
+	m := make(map[string]float64, len(exports))
+	for i := range exports {
+		w := workOf(ioguard.MDT, exports[i].Ops)
+		if n := w.n[classGetattr]; n > 0 {
+			m[exports[i].NID] = n
+		}
+	}
+	return m
+}
+
+// Result is what a Step found.
+type Result struct {
+	Events      []policy.Event
+	Problems    []error            // rules that could not be evaluated
+	Windows     []ioguard.Window   // of the minute that ended, if one did
+	Pressure    []ioguard.Pressure // likewise
+	Unaccounted []Unaccounted
+}
+
+// Unaccounted is work of a target that its job_stats do not show.
+type Unaccounted struct {
+	Target    string
+	PerSecond float64 // getattr
+	Share     float64 // of all getattr of the target
+	NID       string  // the client that did most of the target's getattr, "" where unknown
+	NIDShare  float64
+	Jobs      []string // the jobs it was attributed to, most first; inferred
+}
+
+// Step ends a round: it judges every subject by what the servers last said.
+func (e *Engine) Step(now time.Time) Result {
+	for _, s := range e.servers {
+		if !s.fed {
+			s.missed++
+		}
+		s.fed = false
+	}
+	e.observeBursts()
+	r := &round{engine: e, now: now, hidden: make(map[*job]float64)}
+	r.build()
+	var out Result
+	out.Events = e.tracker.Step(now, e.interval(), r.subjects())
+	out.Problems = e.tracker.Problems()
+	out.Unaccounted = r.unaccounted
+	out.Windows, out.Pressure = e.minute.flush(e, r, now)
+	e.prune()
+	e.round++
+	return out
+}
+
+// Open are the findings that hold now.
+func (e *Engine) Open() []ioguard.Finding { return e.tracker.Open() }
+
+// Drain gives the windows and pressure of the minute that is under way, as at
+// the end of a recording.
+func (e *Engine) Drain() ([]ioguard.Window, []ioguard.Pressure) { return e.minute.drain() }
+
+// interval is what the policy's "samples" mean.
+func (e *Engine) interval() time.Duration {
+	if e.cfg.Interval > 0 {
+		return e.cfg.Interval
+	}
+	longest := 0.0
+	for _, s := range e.servers {
+		longest = max(longest, s.seconds[s.seq%keepFrames])
+	}
+	return time.Duration(math.Round(longest*1000)) * time.Millisecond
+}
+
+func (e *Engine) observeBursts() {
+	for _, j := range e.jobs {
+		seconds := j.roundSecs
+		if seconds == 0 {
+			seconds = e.interval().Seconds()
+		}
+		j.writes.Observe(j.roundData/seconds, seconds, burstFloor)
+		j.roundData, j.roundSecs = 0, 0
+	}
+}
+
+// burstFloor keeps a trickle of writes from being called bursts, in bytes per second.
+const burstFloor = 1 << 20
+
+// prune forgets what is gone: jobs that did nothing for an hour's worth of
+// rounds, targets and servers that ceased to report.
+func (e *Engine) prune() {
+	for name, s := range e.servers {
+		if s.missed > forget {
+			delete(e.servers, name)
+			continue
+		}
+		if e.round%64 == 0 {
+			for j, sj := range s.jobs {
+				if s.seq-sj.lastSeq() > 512 {
+					delete(s.jobs, j)
+				}
+			}
+		}
+	}
+	for name, t := range e.targets {
+		if t.server.seq-t.lastSeq > forget || t.server.missed > forget {
+			delete(e.targets, name)
+			continue
+		}
+		if e.round%16 == 0 {
+			for j, r := range t.jobs {
+				if t.server.seq-r.lastSeq() > keepFrames {
+					delete(t.jobs, j)
+				}
+			}
+		}
+	}
+	if e.round%64 == 0 {
+		for k, j := range e.jobs {
+			if e.round-j.lastRound > 512 {
+				delete(e.jobs, k)
+			}
+		}
+	}
+}

@@ -1,0 +1,527 @@
+package engine
+
+import (
+	"math"
+	"sort"
+	"strconv"
+	"time"
+
+	"ioguard"
+	"ioguard/policy"
+	"ioguard/series"
+)
+
+// round is one Step's view of the present: every server's pressure, victims and
+// totals, and every busy job's sums over the servers it uses.
+type round struct {
+	engine      *Engine
+	now         time.Time
+	servers     map[*server]*serverNow
+	jobs        map[*job]*jobNow
+	hidden      map[*job]float64 // getattr per second that job_stats do not show, inferred
+	unaccounted []Unaccounted
+	meanBusy    map[string]float64 // mean time in service of a job, by file system
+}
+
+// serverNow is a server over the last span intervals.
+type serverNow struct {
+	name    string
+	seconds float64
+	total   work    // all jobs
+	hidden  float64 // getattr beyond those of the jobs
+	now     pressure
+	victims []victim
+}
+
+// jobNow is a job over the last span intervals.
+type jobNow struct {
+	job     *job
+	seconds float64 // longest span of its servers
+	work    work    // everywhere
+	around  work    // of all jobs on the servers it uses
+	hidden  float64 // unaccounted getattr on the servers it uses
+	servers []*server
+	time    map[*server]float64 // its share of the time in service there
+	osts    map[*target]*work
+	mdts    int
+}
+
+func (r *round) build() {
+	e := r.engine
+	r.servers = make(map[*server]*serverNow, len(e.servers))
+	r.jobs = make(map[*job]*jobNow)
+	r.meanBusy = make(map[string]float64)
+	for _, s := range e.servers {
+		n := &serverNow{name: s.name, seconds: s.spanSeconds(), now: s.pressure(), victims: s.victims()}
+		r.servers[s] = n
+		for j, sj := range s.jobs {
+			if s.seq-sj.lastSeq() >= span {
+				continue
+			}
+			w := sj.sum(s.seq, span)
+			n.total.add(&w)
+			jn := r.jobs[j]
+			if jn == nil {
+				jn = &jobNow{job: j, time: map[*server]float64{}, osts: map[*target]*work{}}
+				r.jobs[j] = jn
+			}
+			jn.work.add(&w)
+			jn.seconds = max(jn.seconds, n.seconds)
+			jn.servers = append(jn.servers, s)
+			jn.time[s] = w.busyUsec()
+		}
+	}
+	for _, t := range e.targets {
+		r.target(t)
+	}
+	busy := map[string]int{}
+	for _, jn := range r.jobs {
+		for _, s := range jn.servers {
+			n := r.servers[s]
+			jn.around.add(&n.total)
+			jn.hidden += n.hidden
+			jn.time[s] = series.Share(jn.time[s], n.total.busyUsec())
+		}
+		r.meanBusy[jn.job.fs] += jn.work.busyUsec()
+		busy[jn.job.fs]++
+	}
+	for fs, n := range busy {
+		r.meanBusy[fs] /= float64(n)
+	}
+}
+
+func (s *server) spanSeconds() float64 {
+	var sum float64
+	for back := range span {
+		if s.seq-back > 0 {
+			sum += s.seconds[(s.seq-back)%keepFrames]
+		}
+	}
+	return sum
+}
+
+// target adds what a target's own numbers say: which OSTs a job uses, and the
+// getattr that its jobs do not account for.
+func (r *round) target(t *target) {
+	if t.server.seq-t.lastSeq >= span {
+		return
+	}
+	if t.kind == ioguard.MDT {
+		r.findHidden(t)
+	}
+	for j, ring := range t.jobs {
+		jn := r.jobs[j]
+		if jn == nil || t.server.seq-ring.lastSeq() >= span {
+			continue
+		}
+		w := ring.sum(t.server.seq, span)
+		switch {
+		case t.kind == ioguard.MDT:
+			jn.mdts++
+		case w.data() > 0:
+			jn.osts[t] = &w
+		}
+	}
+}
+
+// Hidden getattr are believed when they are a good part of the target's and
+// more than the skew of two files read one after the other can make.
+const (
+	hiddenShare     = 0.3
+	hiddenPerSecond = 5
+)
+
+// findHidden compares a metadata target's own getattr with the sum over its
+// jobs. Clients from 2.16 on batch the getattr of a directory scan (statahead),
+// and job_stats count a batch of them as few or none. The difference is
+// attributed to the jobs whose visible getattr show that they scan, in
+// proportion; that is an inference, and marked as one.
+func (r *round) findHidden(t *target) {
+	if !t.counted {
+		return
+	}
+	s := t.server
+	total := t.totals.sum(s.seq, harmSpan)
+	seen := make(map[*job]float64)
+	var accounted float64
+	for j, ring := range t.jobs {
+		w := ring.sum(s.seq, harmSpan)
+		if n := w.n[classGetattr]; n > 0 {
+			seen[j] = n
+			accounted += n
+		}
+	}
+	var seconds float64
+	for back := range harmSpan {
+		if s.seq-back > 0 {
+			seconds += s.seconds[(s.seq-back)%keepFrames]
+		}
+	}
+	hidden := total.n[classGetattr] - accounted
+	if seconds == 0 || hidden < hiddenShare*total.n[classGetattr] || hidden < hiddenPerSecond*seconds {
+		return
+	}
+	u := Unaccounted{Target: t.name, PerSecond: hidden / seconds, Share: hidden / total.n[classGetattr]}
+	var all float64
+	for nid, n := range t.exports {
+		all += n
+		if n > t.exports[u.NID] || u.NID == "" {
+			u.NID = nid
+		}
+	}
+	u.NIDShare = series.Share(t.exports[u.NID], all)
+	type part struct {
+		j *job
+		n float64
+	}
+	var parts []part
+	for j, n := range seen {
+		parts = append(parts, part{j, n})
+	}
+	sort.Slice(parts, func(a, b int) bool {
+		return parts[a].n > parts[b].n || parts[a].n == parts[b].n && parts[a].j.key < parts[b].j.key
+	})
+	for _, p := range parts {
+		r.hidden[p.j] += u.PerSecond * p.n / accounted
+		if p.n >= accounted/20 {
+			u.Jobs = append(u.Jobs, p.j.key)
+		}
+	}
+	r.servers[s].hidden += hidden * r.servers[s].seconds / seconds
+	r.unaccounted = append(r.unaccounted, u)
+}
+
+// subjects lists what the policy is to judge. Jobs with no share worth naming
+// of any server are left out: no rule blames them, and there may be thousands.
+func (r *round) subjects() []policy.Subject {
+	e := r.engine
+	e.subjects = e.subjects[:0]
+	used := 0
+	next := func() policy.Facts {
+		if used == len(e.facts) {
+			e.facts = append(e.facts, policy.NewFacts())
+		}
+		f := e.facts[used]
+		f.Reset()
+		used++
+		return f
+	}
+	for _, jn := range r.jobs {
+		if r.worthJudging(jn) {
+			e.subjects = append(e.subjects, r.jobSubject(jn, next()))
+		}
+	}
+	e.subjects = append(e.subjects, r.storageSubjects(next)...)
+	for s, n := range r.servers {
+		f := next()
+		setPressure(f, &n.now)
+		f.SetText(vServerName, s.name)
+		f.Set(vServerJobs, float64(len(n.victims)))
+		f.Set(vServerTargets, float64(e.targetsOf(s)))
+		e.subjects = append(e.subjects, policy.Subject{Kind: policy.ServerSubject, Target: s.name, Server: s.name, Facts: f})
+	}
+	sort.Slice(e.subjects, func(a, b int) bool { // one order whatever the maps' order
+		x, y := &e.subjects[a], &e.subjects[b]
+		if x.Kind != y.Kind {
+			return x.Kind < y.Kind
+		}
+		if x.FS != y.FS {
+			return x.FS < y.FS
+		}
+		return x.JobID+x.Target < y.JobID+y.Target
+	})
+	return e.subjects
+}
+
+func (e *Engine) targetsOf(s *server) (n int) {
+	for _, t := range e.targets {
+		if t.server == s {
+			n++
+		}
+	}
+	return n
+}
+
+// judgeShare is the share of a server's time or operations from which on a job is judged.
+const judgeShare = 0.05
+
+func (r *round) worthJudging(jn *jobNow) bool {
+	if jn.work.ops() >= judgeShare*jn.around.ops() || r.hidden[jn.job] > 0 {
+		return true
+	}
+	for _, share := range jn.time {
+		if share >= judgeShare {
+			return true
+		}
+	}
+	return false
+}
+
+// blameShare is the share of a server's time in service from which on its
+// pressure, and its other jobs' harm, are looked at for a job.
+const blameShare = 0.2
+
+func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
+	j, w, sec := jn.job, &jn.work, jn.seconds
+	rate := func(n float64) float64 { return series.Rate(n, sec) }
+	o := r.engine.owners[j.id.SlurmID]
+	f.SetText(vJobID, j.key)
+	f.SetText(vJobUser, userOf(j, &o))
+	f.SetText(vJobAccount, o.Account)
+	f.SetText(vJobPartition, o.Partition)
+	f.SetText(vJobProcess, j.id.Process)
+	began := j.first
+	if !o.Start.IsZero() {
+		began = o.Start
+	}
+	f.Set(vJobAge, r.now.Sub(began).Seconds())
+	f.Set(vReadBytes, rate(w.bytes[0]))
+	f.Set(vWriteBytes, rate(w.bytes[1]))
+	f.Set(vReadOps, rate(w.n[classRead]))
+	f.Set(vWriteOps, rate(w.n[classWrite]))
+	f.Set(vMeanRead, ratio(w.bytes[0], w.n[classRead]))
+	f.Set(vMeanWrite, ratio(w.bytes[1], w.n[classWrite]))
+	f.Set(vSmallIO, ratio(w.small, w.data()))
+	hidden := r.hidden[j]
+	f.Set(vMetaOps, rate(w.meta())+hidden)
+	f.Set(vCreate, rate(w.n[classCreate]))
+	f.Set(vOpen, rate(w.n[classOpen]))
+	f.Set(vUnlink, rate(w.n[classUnlink]))
+	f.Set(vGetattr, rate(w.n[classGetattr])+hidden)
+	f.Set(vHidden, hidden)
+	f.Set(vSync, rate(w.n[classSync]))
+	f.Set(vBytesPerCreate, ratio(w.bytes[1], w.n[classCreate]))
+	f.Set(vInFlight, inFlight(w.busyUsec(), w, sec))
+	f.Set(vDataInFlight, inFlight(w.dataUsec(), w, sec))
+	f.Set(vMetaInFlight, inFlight(w.metaUsec(), w, sec))
+	r.setOSTs(jn, f)
+	f.Set(vMDTs, float64(jn.mdts))
+	f.Set(vDuty, j.writes.DutyCycle())
+	f.Set(vPeriod, j.writes.Period())
+	f.Set(vBursts, float64(j.writes.Count()))
+	f.Set(vBurstRatio, j.writes.Ratio(rate(w.bytes[1])))
+	f.Set(vRisk, ratio(w.busyUsec(), r.meanBusy[j.fs]))
+
+	a := &jn.around
+	f.Set(vShareRead, series.Share(w.bytes[0], a.bytes[0]))
+	f.Set(vShareWrite, series.Share(w.bytes[1], a.bytes[1]))
+	f.Set(vShareData, series.Share(w.data(), a.data()))
+	f.Set(vShareMeta, series.Share(w.meta()+hidden*sec, a.meta()+jn.hidden))
+	f.Set(vShareCreate, series.Share(w.n[classCreate]+w.n[classUnlink], a.n[classCreate]+a.n[classUnlink]))
+	f.Set(vShareGetattr, series.Share(w.n[classGetattr]+hidden*sec, a.n[classGetattr]+jn.hidden))
+	f.Set(vShareTime, series.Share(w.busyUsec(), a.busyUsec()))
+
+	nan := math.NaN()
+	h := harm{ratio: nan, mean: nan}
+	var worst *serverNow
+	server := ""
+	waitRatio := nan
+	for _, s := range jn.servers {
+		n := r.servers[s]
+		if jn.time[s] < blameShare && series.Share(w.meta()+hidden*sec, a.meta()+jn.hidden) < 0.5 {
+			continue
+		}
+		h.add(j, n.victims)
+		waitRatio = larger(waitRatio, n.now.waitRatio)
+		if worst == nil || n.now.score > worst.now.score {
+			worst, server = n, s.name
+		}
+	}
+	if worst != nil {
+		setPressure(f, &worst.now)
+	}
+	f.Set(vHarmRatio, h.ratio)
+	f.Set(vHarmMean, h.mean)
+	f.Set(vHarmVictims, float64(h.victims))
+	f.Set(vHarmWait, waitRatio)
+	return policy.Subject{Kind: policy.JobSubject, FS: j.fs, JobID: j.key, Server: server, Inferred: hidden > rate(w.n[classGetattr]), Facts: f}
+}
+
+// inFlight is the mean number of RPCs in service (Little's law); unknown where
+// the release does not time operations.
+func inFlight(usec float64, w *work, seconds float64) float64 {
+	var timed float64
+	for c := range classes {
+		timed += w.timed[c]
+	}
+	if timed == 0 {
+		return math.NaN()
+	}
+	return series.Rate(usec/1e6, seconds)
+}
+
+// ratio is a/b, unknown where b is nothing.
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return math.NaN()
+	}
+	return a / b
+}
+
+func userOf(j *job, o *ioguard.Owner) string {
+	switch {
+	case o.User != "":
+		return o.User
+	case j.id.UID == 0:
+		return "root"
+	case j.id.UID > 0:
+		return strconv.Itoa(j.id.UID)
+	}
+	return ""
+}
+
+// setOSTs sets what the OSTs tell: how many, how concentrated, on what devices,
+// and how idle the rest of the busiest one's pool is.
+func (r *round) setOSTs(jn *jobNow, f policy.Facts) {
+	var bytes, top, spinning, known, rpcs float64
+	var busiest *target
+	for t, w := range jn.osts {
+		b := w.bytes[0] + w.bytes[1]
+		bytes += b
+		rpcs += w.data()
+		if b > top || busiest == nil || b == top && t.name < busiest.name {
+			busiest, top = t, b
+		}
+		if t.spin != nil {
+			known += w.data()
+			if *t.spin {
+				spinning += w.data()
+			}
+		}
+	}
+	f.Set(vOSTs, float64(len(jn.osts)))
+	f.Set(vTopOST, ratio(top, bytes))
+	if known == rpcs {
+		f.Set(vSpinning, ratio(spinning, known))
+	}
+	if busiest == nil {
+		return
+	}
+	all := r.ostWork(busiest)
+	f.Set(vShareOST, series.Share(top, all.bytes[0]+all.bytes[1]))
+	peers, load := 0, 0.0
+	for _, t := range r.engine.targets {
+		if t != busiest && t.fs == busiest.fs && t.kind == ioguard.OST && samePool(t, busiest) {
+			w := r.ostWork(t)
+			peers++
+			load = max(load, w.bytes[0]+w.bytes[1])
+		}
+	}
+	f.Set(vPeerOSTs, float64(peers))
+	if peers > 0 {
+		f.Set(vPeerLoad, ratio(load, all.bytes[0]+all.bytes[1]))
+	}
+}
+
+// ostWork is all jobs' work on an OST.
+func (r *round) ostWork(t *target) (w work) {
+	if t.counted {
+		return t.totals.sum(t.server.seq, span)
+	}
+	for _, ring := range t.jobs {
+		o := ring.sum(t.server.seq, span)
+		w.add(&o)
+	}
+	return w
+}
+
+// samePool reports whether two OSTs share a pool, or are both in none that is known.
+func samePool(a, b *target) bool {
+	if len(a.pools) == 0 && len(b.pools) == 0 {
+		return true
+	}
+	for _, p := range a.pools {
+		for _, q := range b.pools {
+			if p == q {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// storageSubjects are the OSTs and pools whose space is known.
+func (r *round) storageSubjects(next func() policy.Facts) []policy.Subject {
+	type poolKey struct{ fs, name string }
+	type poolSum struct {
+		space ioguard.Capacity
+		osts  int
+		max   float64
+		bytes float64
+	}
+	pools := map[poolKey]*poolSum{}
+	for _, t := range r.engine.targets {
+		if t.kind != ioguard.OST {
+			continue
+		}
+		w := r.ostWork(t)
+		for _, name := range t.pools {
+			k := poolKey{t.fs, name}
+			p := pools[k]
+			if p == nil {
+				p = &poolSum{}
+				pools[k] = p
+			}
+			p.osts++
+			p.bytes += w.bytes[0] + w.bytes[1]
+			if t.space != nil {
+				p.space.TotalBytes += t.space.TotalBytes
+				p.space.FreeBytes += t.space.FreeBytes
+				p.space.AvailableBytes += t.space.AvailableBytes
+				p.max = max(p.max, t.space.UsedFraction())
+			}
+		}
+	}
+	var out []policy.Subject
+	for _, t := range r.engine.targets {
+		if t.kind != ioguard.OST || t.space == nil {
+			continue
+		}
+		f := next()
+		f.SetText(vOSTName, t.name)
+		if i, ok := ioguard.TargetIndex(t.name); ok {
+			f.Set(vOSTIndex, float64(i))
+		}
+		f.Set(vOSTUsed, t.space.UsedFraction())
+		if t.space.TotalInodes > 0 {
+			f.Set(vOSTInodes, 1-float64(t.space.FreeInodes)/float64(t.space.TotalInodes))
+		}
+		if len(t.pools) > 0 {
+			p := pools[poolKey{t.fs, t.pools[0]}]
+			f.SetText(vOSTPool, t.pools[0])
+			f.SetText(vPoolName, t.pools[0])
+			f.Set(vPoolOSTs, float64(p.osts))
+			w := r.ostWork(t)
+			f.Set(vOSTLoad, ratio(w.bytes[0]+w.bytes[1], p.bytes))
+		}
+		setPressure(f, &r.servers[t.server].now)
+		out = append(out, policy.Subject{Kind: policy.OSTSubject, FS: t.fs, Target: t.name, Server: t.server.name, Facts: f})
+	}
+	for k, p := range pools {
+		if p.space.TotalBytes == 0 {
+			continue
+		}
+		f := next()
+		f.SetText(vPoolName, k.name)
+		f.Set(vPoolOSTs, float64(p.osts))
+		f.Set(vPoolUsed, p.space.UsedFraction())
+		f.Set(vPoolMaxUsed, p.max)
+		out = append(out, policy.Subject{Kind: policy.PoolSubject, FS: k.fs, Target: k.fs + "." + k.name, Facts: f})
+	}
+	return out
+}
+
+func setPressure(f policy.Facts, p *pressure) {
+	f.Set(vPressure, p.score)
+	f.Set(vCPU, p.cpu)
+	f.Set(vCPURatio, p.cpuRatio)
+	f.Set(vSystem, p.system)
+	f.Set(vIOWait, p.iowait)
+	f.Set(vPSI, p.psi)
+	f.Set(vUtil, p.util)
+	f.Set(vQueue, p.queue)
+	f.Set(vWaitRatio, p.waitRatio)
+	f.Set(vWaitUsec, p.waitUsec)
+	f.Set(vNRSQueued, p.nrsQueued)
+	f.SetBool(vRising, p.rising)
+}
