@@ -156,6 +156,11 @@ func parseRule(d *document, data []byte) *Rule {
 		return nil
 	}
 	p := ruleParser{document: d, fields: fields, rule: &Rule{File: d.file, Action: FlagAction}}
+	defer func() {
+		for _, problem := range d.problems {
+			problem.Rule = p.rule.Code
+		}
+	}()
 	p.code()
 	if p.disabled() {
 		return p.rule
@@ -174,9 +179,6 @@ func parseRule(d *document, data []byte) *Rule {
 	p.severity()
 	p.texts()
 	p.evidence()
-	for _, problem := range d.problems {
-		problem.Rule = p.rule.Code
-	}
 	return p.rule
 }
 
