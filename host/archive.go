@@ -30,7 +30,7 @@ type archive struct {
 
 func (a *archive) Close() error { return a.data.Close() }
 
-// openArchive unpacks an archive. One that is cut short gives what comes before
+// openArchive unpacks an archive; its errors leave the name to the caller. One that is cut short gives what comes before
 // the cut, and says so in problems; one that is no archive is an error.
 func openArchive(name string, limit int64) (*archive, error) {
 	f, err := os.Open(name)
@@ -40,16 +40,16 @@ func openArchive(name string, limit int64) (*archive, error) {
 	defer f.Close()
 	data, err := os.CreateTemp("", "ioguard-")
 	if err != nil {
-		return nil, fmt.Errorf("unpack %s: %w", name, err)
+		return nil, noSpace(err)
 	}
 	if err := os.Remove(data.Name()); err != nil {
 		data.Close()
-		return nil, fmt.Errorf("unpack %s: %w", name, err)
+		return nil, noSpace(err)
 	}
 	a, err := unpack(f, data, limit)
 	if err != nil {
 		data.Close()
-		return nil, fmt.Errorf("unpack %s: %w", name, err)
+		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	a.data = data
 	return a, nil
@@ -79,7 +79,7 @@ func unpack(r io.Reader, data interface {
 	}
 	t, err := u.b.tree(data)
 	if err != nil {
-		return nil, err
+		return nil, untrusted(err)
 	}
 	u.a.tree = t
 	return u.a, nil
@@ -156,7 +156,7 @@ func (u *unpacker) entries() error {
 func (u *unpacker) atEnd(read int64, last string) {
 	if read >= 512 { // padding of the last file is less
 		if _, err := io.Copy(io.Discard, u.in); err != nil { // checks zstd's checksum
-			u.a.problems = append(u.a.problems, fmt.Sprintf("after the end of the archive: %v", err))
+			u.a.problems = append(u.a.problems, fmt.Sprintf("the archive is damaged: %v", err))
 		}
 		return
 	}
@@ -170,6 +170,7 @@ func (u *unpacker) atEnd(read int64, last string) {
 type entryError struct{ err error }
 
 func (e *entryError) Error() string { return e.err.Error() }
+func (e *entryError) Unwrap() error { return e.err }
 
 func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	if !utf8.ValidString(h.Name) {
