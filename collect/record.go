@@ -277,7 +277,11 @@ func (r *recorder) account(p RecordProgress) {
 // files writes every file that matches a pattern, once.
 func (r *recorder) files(p *RecordProgress) error {
 	var names []string
+	closed := r.closedRoots()
 	for _, pattern := range r.patterns {
+		if slices.ContainsFunc(closed, func(root string) bool { return strings.HasPrefix(pattern, root) }) {
+			continue
+		}
 		found, err := r.h.Glob(pattern)
 		if err != nil {
 			r.leave(pattern, err)
@@ -302,6 +306,20 @@ func (r *recorder) files(p *RecordProgress) error {
 		}
 	}
 	return nil
+}
+
+// closedRoots are those that may not be read at all, as debugfs may not but by
+// root. Each is left out once, not once per pattern.
+func (r *recorder) closedRoots() []string {
+	var closed []string
+	for _, root := range recordRoots {
+		dir := strings.TrimSuffix(root, "/")
+		if _, err := fs.ReadDir(r.h.FS, dir); errors.Is(err, fs.ErrPermission) {
+			closed = append(closed, root)
+			r.leave(dir, err)
+		}
+	}
+	return closed
 }
 
 func isLustre(name string) bool {
