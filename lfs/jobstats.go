@@ -136,6 +136,7 @@ type JobStatsDecoder struct {
 	target     []byte // of the current entry, from a get_param prefix
 	nextTarget []byte
 	hasNext    bool
+	headers    int // "job_stats:" lines so far
 
 	id      []byte // raw id text of the current entry
 	decoded []byte // buffer for ids that need decoding
@@ -164,7 +165,7 @@ func (d *JobStatsDecoder) Reset(r io.Reader) {
 		d.buf = make([]byte, jobStatsBuffer)
 	}
 	d.r, d.pos, d.end, d.taken, d.eof, d.err, d.line, d.long = r, 0, 0, 0, false, nil, 0, false
-	d.target, d.nextTarget, d.hasNext = d.target[:0], d.nextTarget[:0], false
+	d.target, d.nextTarget, d.hasNext, d.headers = d.target[:0], d.nextTarget[:0], false, 0
 	d.id, d.block = nil, nil
 	d.skipped.Lines, d.skipped.First = 0, nil
 }
@@ -283,9 +284,16 @@ func (d *JobStatsDecoder) outside(line []byte) bool {
 	if target := prefixTarget(line); target != nil {
 		d.nextTarget = append(d.nextTarget[:0], target...)
 		d.hasNext = true
+		if bytes.HasSuffix(bytes.TrimSpace(line), headerKey) {
+			d.headers++
+		}
 		return true
 	}
-	return isHeader(line) || len(bytes.TrimSpace(line)) == 0
+	if isHeader(line) {
+		d.headers++
+		return true
+	}
+	return len(bytes.TrimSpace(line)) == 0
 }
 
 func (d *JobStatsDecoder) takeTarget() {

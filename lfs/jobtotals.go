@@ -1,0 +1,202 @@
+package lfs
+
+import (
+	"io"
+
+	"ioguard"
+)
+
+// JobTotals sums job_stats over targets: what `ioguard top --statsfile` and
+// lljobstat do. The zero value is ready.
+type JobTotals struct {
+	jobs    map[string]*JobTotal
+	order   []*JobTotal
+	targets map[string]int32 // name -> number
+	unnamed int32            // targets without a name, numbered downwards
+	dec     JobStatsDecoder
+	slab    []JobCounter
+}
+
+// JobTotal is one job's counters over all targets. Counters without samples are
+// left out.
+type JobTotal struct {
+	ID       string // decoded
+	Targets  int    // targets on which the job has an entry
+	Counters []JobCounter
+
+	lastTarget int32
+	targets    []int32 // beyond one
+}
+
+// Jobs lists the jobs in the order in which they were met.
+func (t *JobTotals) Jobs() []*JobTotal { return t.order }
+
+// Add sums one file: a job_stats file, or an `lctl get_param` dump of several
+// targets, with or without names. It returns the lines that were not understood.
+// Entries of a named target count for that target; each header of a dump
+// without names starts another target. After an error what was read is kept.
+func (t *JobTotals) Add(r io.Reader) (Skipped, error) {
+	if t.jobs == nil {
+		t.jobs = make(map[string]*JobTotal)
+		t.targets = make(map[string]int32)
+	}
+	t.dec.Reset(r)
+	headers := -1
+	var target int32
+	var name []byte
+	for t.dec.Next() {
+		if h := t.dec.headers; h != headers || string(name) != string(t.dec.Target()) {
+			headers, name = h, append(name[:0], t.dec.Target()...)
+			target = t.target(name)
+		}
+		t.entry(t.dec.Decode(), target)
+	}
+	return t.dec.Skipped(), t.dec.Err()
+}
+
+func (t *JobTotals) target(name []byte) int32 {
+	if len(name) == 0 {
+		t.unnamed--
+		return t.unnamed
+	}
+	n, ok := t.targets[string(name)]
+	if !ok {
+		n = int32(len(t.targets)) + 1
+		t.targets[string(name)] = n
+	}
+	return n
+}
+
+func (t *JobTotals) entry(e *JobEntry, target int32) {
+	j := t.jobs[string(e.ID)]
+	if j == nil {
+		j = &JobTotal{ID: string(e.ID), Targets: 1, lastTarget: target}
+		t.jobs[j.ID] = j
+		t.order = append(t.order, j)
+		t.first(j, e)
+		return
+	}
+	j.seenOn(target)
+	for i := range e.Counters {
+		if e.Counters[i].Samples > 0 {
+			j.add(&e.Counters[i], i)
+		}
+	}
+}
+
+// first copies the counters of a job's first entry, out of one slab for many jobs.
+func (t *JobTotals) first(j *JobTotal, e *JobEntry) {
+	n := 0
+	for i := range e.Counters {
+		if e.Counters[i].Samples > 0 {
+			n++
+		}
+	}
+	if cap(t.slab)-len(t.slab) < n {
+		t.slab = make([]JobCounter, 0, max(n, 4096))
+	}
+	from := len(t.slab)
+	for i := range e.Counters {
+		if c := e.Counters[i]; c.Samples > 0 {
+			c.Hist = nil
+			t.slab = append(t.slab, c)
+		}
+	}
+	j.Counters = t.slab[from:len(t.slab):len(t.slab)]
+}
+
+func (j *JobTotal) seenOn(target int32) {
+	if j.lastTarget == target {
+		return
+	}
+	if len(j.targets) == 0 {
+		j.targets = append(j.targets, j.lastTarget)
+	}
+	j.lastTarget = target
+	for _, n := range j.targets {
+		if n == target {
+			return
+		}
+	}
+	j.targets = append(j.targets, target)
+	j.Targets = len(j.targets)
+}
+
+// add sums a counter; one of another unit is another counter (an OST of 2.5
+// counts bytes under the names that later releases use for times).
+func (j *JobTotal) add(c *JobCounter, hint int) {
+	for i := range j.Counters {
+		k := &j.Counters[(i+hint)%len(j.Counters)]
+		if k.Op != c.Op || k.Unit != c.Unit {
+			continue
+		}
+		k.Samples += c.Samples
+		k.Min = min(k.Min, c.Min)
+		k.Max = max(k.Max, c.Max)
+		k.Sum += c.Sum
+		k.SumSq += c.SumSq
+		return
+	}
+	n := *c
+	n.Hist = nil
+	j.Counters = append(j.Counters, n)
+}
+
+// Counter gives the sum of a counter, nil where the job has none.
+func (j *JobTotal) Counter(op ioguard.Op) *JobCounter {
+	for i := range j.Counters {
+		if j.Counters[i].Op == op {
+			return &j.Counters[i]
+		}
+	}
+	return nil
+}
+
+// Bytes are the bytes read and written, by whatever name the release counts them.
+func (j *JobTotal) Bytes() (read, written uint64) {
+	for i := range j.Counters {
+		c := &j.Counters[i]
+		if c.Unit != UnitBytes {
+			continue
+		}
+		switch c.Op {
+		case ioguard.OpReadBytes, ioguard.OpRead:
+			read += c.Sum
+		case ioguard.OpWriteBytes, ioguard.OpWrite:
+			written += c.Sum
+		}
+	}
+	return read, written
+}
+
+// Ops is the number of operations. Reads and writes are counted once, though
+// 2.14 and later count them in two counters each.
+func (j *JobTotal) Ops() (n uint64) {
+	var read, readBytes, write, writeBytes uint64
+	for i := range j.Counters {
+		c := &j.Counters[i]
+		switch c.Op {
+		case ioguard.OpRead:
+			read = max(read, c.Samples)
+		case ioguard.OpReadBytes:
+			readBytes += c.Samples
+		case ioguard.OpWrite:
+			write = max(write, c.Samples)
+		case ioguard.OpWriteBytes:
+			writeBytes += c.Samples
+		default:
+			n += c.Samples
+		}
+	}
+	return n + max(read, readBytes) + max(write, writeBytes)
+}
+
+// Usec is the time in service over all timed counters, in microseconds.
+func (j *JobTotal) Usec() (n uint64) {
+	for i := range j.Counters {
+		if c := &j.Counters[i]; c.Unit == UnitUsecs {
+			n += c.Sum
+		}
+	}
+	return n
+}
