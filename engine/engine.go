@@ -19,8 +19,8 @@ import (
 
 // Spans, in intervals of a server.
 const (
-	span     = 2  // what a job does "now"
-	harmSpan = 3  // over which a victim's latency is taken: few operations, more noise
+	span     = 1  // what a job does "now"; a rule's `for` asks for more
+	harmSpan = 2  // over which a victim's latency is taken: few operations, more noise
 	forget   = 12 // intervals without news after which a server or target is gone
 )
 
@@ -282,6 +282,7 @@ type Result struct {
 	Windows     []ioguard.Window   // of the minute that ended, if one did
 	Pressure    []ioguard.Pressure // likewise
 	Unaccounted []Unaccounted
+	Subjects    []policy.Subject // what was judged; valid until the next Step
 }
 
 // Unaccounted is work of a target that its job_stats do not show.
@@ -306,7 +307,8 @@ func (e *Engine) Step(now time.Time) Result {
 	r := &round{engine: e, now: now, hidden: make(map[*job]float64)}
 	r.build()
 	var out Result
-	out.Events = e.tracker.Step(now, e.interval(), r.subjects())
+	out.Subjects = r.subjects()
+	out.Events = e.tracker.Step(now, e.interval(), out.Subjects)
 	out.Problems = e.tracker.Problems()
 	out.Unaccounted = r.unaccounted
 	out.Windows, out.Pressure = e.minute.flush(e, r, now)

@@ -307,6 +307,9 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	f.Set(vShareWrite, series.Share(w.bytes[1], a.bytes[1]))
 	f.Set(vShareData, series.Share(w.data(), a.data()))
 	f.Set(vShareMeta, series.Share(w.meta()+hidden*sec, a.meta()+jn.hidden))
+	if u := a.metaUsec(); u > 0 {
+		f.Set(vShareMetaTime, w.metaUsec()/u)
+	}
 	f.Set(vShareCreate, series.Share(w.n[classCreate]+w.n[classUnlink], a.n[classCreate]+a.n[classUnlink]))
 	f.Set(vShareGetattr, series.Share(w.n[classGetattr]+hidden*sec, a.n[classGetattr]+jn.hidden))
 	f.Set(vShareTime, series.Share(w.busyUsec(), a.busyUsec()))

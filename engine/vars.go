@@ -33,6 +33,7 @@ var (
 	vShareRead             = policy.MustNumber("share.read")
 	vShareWrite            = policy.MustNumber("share.write")
 	vShareData, vShareMeta = policy.MustNumber("share.data"), policy.MustNumber("share.meta")
+	vShareMetaTime         = policy.MustNumber("share.meta_time")
 	vShareCreate           = policy.MustNumber("share.create")
 	vShareGetattr          = policy.MustNumber("share.getattr")
 	vShareTime, vShareOST  = policy.MustNumber("share.time"), policy.MustNumber("share.ost")

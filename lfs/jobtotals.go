@@ -200,3 +200,32 @@ func (j *JobTotal) Usec() (n uint64) {
 	}
 	return n
 }
+
+// MergeJobs sums jobs whose ids name one job by the site's format: all hosts,
+// processes and steps of a Slurm job, under its key.
+func MergeJobs(jobs []*JobTotal, f JobIDFormat) []*JobTotal {
+	byKey := make(map[string]*JobTotal, len(jobs))
+	var out []*JobTotal
+	for _, j := range jobs {
+		id := f.Parse(j.ID)
+		key := id.Key()
+		m := byKey[key]
+		if m == nil {
+			m = &JobTotal{ID: key, Targets: j.Targets, Counters: append([]JobCounter(nil), j.Counters...),
+				lastTarget: j.lastTarget, targets: append([]int32(nil), j.targets...)}
+			byKey[key] = m
+			out = append(out, m)
+			continue
+		}
+		if len(j.targets) == 0 {
+			m.seenOn(j.lastTarget)
+		}
+		for _, n := range j.targets {
+			m.seenOn(n)
+		}
+		for i := range j.Counters {
+			m.add(&j.Counters[i], i)
+		}
+	}
+	return out
+}
