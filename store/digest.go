@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // A digest is all rows of one hour or day in a blob, the pools of a file system
@@ -65,7 +66,9 @@ func readDigest(b []byte, f func(fsJob, *vec)) error {
 			return errDigest
 		}
 		b = b[n:]
-		job += delta
+		if job += delta; job < 0 || int64(fs) < 0 {
+			return errDigest
+		}
 		var v vec
 		var ok bool
 		if b, ok = readNumbers(b, &v); !ok {
@@ -76,16 +79,15 @@ func readDigest(b []byte, f func(fsJob, *vec)) error {
 	return nil
 }
 
+// readNumbers sets the columns that are not 0.
 func readNumbers(b []byte, v *vec) ([]byte, bool) {
 	mask, n := binary.Uvarint(b)
 	if n <= 0 || mask >= 1<<numColumns {
 		return nil, false
 	}
 	b = b[n:]
-	for i := range v {
-		if mask&(1<<i) == 0 {
-			continue
-		}
+	for ; mask != 0; mask &= mask - 1 {
+		i := bits.TrailingZeros64(mask)
 		if len(b) > 0 && b[0] == 1 {
 			if len(b) < 9 {
 				return nil, false

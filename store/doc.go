@@ -33,10 +33,22 @@
 //
 // # Size
 //
-// Measured by TestBytesPerRow: about 112 bytes per row where counters are whole
-// numbers, about 160 where they are not, and about 45 per job in a digest. A site with 500 active
-// jobs a minute on 1.5 pools each writes 1.08 million minute rows (115 MB) a
-// day, which stay two days; with 3,000 jobs a day the hours add about 2.5 MB a
-// day for 30 days and the days 0.8 MB a day for two years: about 1 GB at most,
-// most of it in the two days of minutes and the two years of days.
+// Measured by TestBytesPerRow on a mix of jobs: 70 bytes per row, indices and all,
+// where counters are whole numbers, 95 where they are not; 40 to 60 bytes per job
+// in a digest. So a site with 500 active jobs a minute on 1.5 pools each (1.08
+// million minute rows a day) and 3,000 new jobs a day writes about
+//
+//	minutes   75 to 100 MB a day, kept 2 days    150 to 200 MB
+//	hours     2 to 3 MB a day, kept 30 days      60 to 90 MB
+//	days      0.6 MB a day, kept 2 years         about 450 MB
+//	jobs      0.4 MB a day, kept 2 years         about 300 MB
+//
+// and the file stays near 1 GB. Pages that become free are used again, and given
+// back to the file system when they are a tenth of the file.
+//
+// # Speed
+//
+// BenchmarkTop: a month of 10 million minute rows, nothing dropped, opened and
+// ranked anew, takes 45 ms by job and 75 ms by user, account or app (IOGUARD_BENCH_DB names a file to
+// keep the rows in). A minute of 750 windows is written in some 25 ms. Neither depends on the size of the file.
 package store

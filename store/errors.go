@@ -81,7 +81,9 @@ func (e *LockedError) Unwrap() error { return e.Err }
 // error passes.
 func (s *Store) classify(err error) error {
 	var se sqlite3.Error
-	if !errors.As(err, &se) {
+	if errors.Is(err, errDigest) {
+		se.Code = sqlite3.ErrCorrupt
+	} else if !errors.As(err, &se) {
 		return err
 	}
 	if se.SystemErrno == syscall.ENOSPC || se.SystemErrno == syscall.EDQUOT ||

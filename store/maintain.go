@@ -72,12 +72,19 @@ func (s *Store) levelStep(l, above level, keep time.Duration) func(context.Conte
 		if err != nil {
 			return err
 		}
-		if err := s.dropRows(ctx, tx, w, "DELETE FROM "+l.table+" WHERE start < ? LIMIT ?", floor); err != nil {
+		if err := s.dropRows(ctx, tx, w, deleteOldest(l.table, "start < ?1"), floor); err != nil {
 			return err
 		}
 		return s.dropRows(ctx, tx, w, "DELETE FROM period WHERE rowid IN (SELECT rowid FROM period WHERE span = ?3 AND start < ?1 LIMIT ?2)",
 			floor, l.span)
 	}
+}
+
+// deleteOldest deletes the oldest rows that meet a condition on ?1, ?2 of them and
+// those of the same start: DELETE ... LIMIT is not compiled into the driver.
+func deleteOldest(table, condition string) string {
+	return "DELETE FROM " + table + " WHERE " + condition + " AND start <= (SELECT max(start) FROM (SELECT start FROM " +
+		table + " WHERE " + condition + " ORDER BY start LIMIT ?2))"
 }
 
 // dropRows runs a DELETE whose second argument is the bound.
@@ -142,7 +149,7 @@ func (s *Store) jobStep(ctx context.Context, tx *idTx, now time.Time, w *Work) e
 // pressureStep turns the oldest hour of pressure beyond Minutes into one row per
 // server, and drops hours beyond Days.
 func (s *Store) pressureStep(ctx context.Context, tx *idTx, now time.Time, w *Work) error {
-	if err := s.dropRows(ctx, tx, w, "DELETE FROM pressure WHERE span = 3600 AND start < ? LIMIT ?", now.Add(-s.opts.Keep.Days).Unix()); err != nil {
+	if err := s.dropRows(ctx, tx, w, deleteOldest("pressure", "span = 3600 AND start < ?1"), now.Add(-s.opts.Keep.Days).Unix()); err != nil {
 		return err
 	}
 	cut := hourLevel.floor(now.Add(-s.opts.Keep.Minutes).Unix())

@@ -82,7 +82,7 @@ func (c site) window(r *rand.Rand, j *siteJob, minute, pool int) ioguard.Window 
 	}
 	w := ioguard.Window{Start: c.start.Add(time.Duration(minute) * time.Minute), Seconds: 60, FS: "scratch", JobID: j.id, Targets: 1 + r.IntN(8)}
 	if pool == 1 || !j.md {
-		w.Pool = "flash"
+		w.Pool = []string{"flash", "disk"}[pool]
 		w.ReadBytes, w.WriteBytes = amount(j.scale*60), amount(j.scale*90)
 		w.ReadOps, w.WriteOps = math.Ceil(w.ReadBytes/1e6), math.Ceil(w.WriteBytes/1e6)
 		w.ReadUsec, w.WriteUsec = w.ReadOps*900, w.WriteOps*1500

@@ -65,6 +65,9 @@ func (h *horizon) pieces(from, to int64) []piece {
 	if h.empty || from >= to {
 		return nil
 	}
+	if from < h.end(to)-week { // by the end of the rows: a missing bound is not a long span
+		from, to = wholeHours(from, to)
+	}
 	from = h.begin(from)
 	to = h.end(to)
 	days, rest := cut(dayLevel, from, to)
@@ -77,6 +80,20 @@ func (h *horizon) pieces(from, to int64) []piece {
 		out = append(out, hours...)
 	}
 	return append(out, days...)
+}
+
+// week is the span beyond which the minutes at its ends do not matter: reading
+// them would cost more than all days between.
+const week = 7 * 86400
+
+func wholeHours(from, to int64) (int64, int64) {
+	if from > math.MinInt64 {
+		from = hourLevel.floor(from)
+	}
+	if to < math.MaxInt64 {
+		to = hourLevel.ceil(to)
+	}
+	return from, to
 }
 
 func (h *horizon) begin(from int64) int64 {

@@ -25,9 +25,10 @@ type fsSums struct {
 	v     vec
 }
 
-// cell is what a job did on a file system.
+// cell is what a job did on a file system. It holds no pointers, so that the
+// garbage collector need not look into megabytes of them.
 type cell struct {
-	fs  *fsSums
+	fs  int32 // index in sums.fs
 	job int32 // index in sums.jobs
 	v   vec
 }
@@ -38,29 +39,31 @@ func (s *sums) add(key fsJob, v *vec) {
 	if s.only != 0 && key.fs != s.only {
 		return
 	}
-	f := s.of(key.fs)
+	fi := s.of(key.fs)
+	f := s.fs[fi]
 	f.v.add(v)
 	at := f.cells.at(key.job)
 	if *at == 0 {
-		*at = s.addCell(f, key.job)
+		f.n++
+		*at = s.addCell(fi, key.job)
 	}
 	i := *at - 1
 	s.cells[i/chunk][i%chunk].v.add(v)
 }
 
-func (s *sums) of(fs int64) *fsSums {
-	for _, f := range s.fs { // there are few
+// of gives the index of a file system.
+func (s *sums) of(fs int64) int32 {
+	for i, f := range s.fs { // there are few
 		if f.id == fs {
-			return f
+			return int32(i)
 		}
 	}
-	f := &fsSums{id: fs}
-	s.fs = append(s.fs, f)
-	return f
+	s.fs = append(s.fs, &fsSums{id: fs})
+	return int32(len(s.fs) - 1)
 }
 
 // addCell makes an empty cell and gives its index and 1.
-func (s *sums) addCell(f *fsSums, job int64) int32 {
+func (s *sums) addCell(fs int32, job int64) int32 {
 	d := s.dense.at(job)
 	if *d == 0 {
 		s.jobs = append(s.jobs, job)
@@ -71,8 +74,7 @@ func (s *sums) addCell(f *fsSums, job int64) int32 {
 		s.cells = append(s.cells, make([]cell, 0, chunk))
 		last++
 	}
-	s.cells[last] = append(s.cells[last], cell{fs: f, job: *d - 1})
-	f.n++
+	s.cells[last] = append(s.cells[last], cell{fs: fs, job: *d - 1})
 	return int32(last*chunk + len(s.cells[last]))
 }
 
@@ -116,8 +118,9 @@ func (t *idTable) get(id int64) int32 {
 	return 0
 }
 
-// addPiece reads a piece: digests where there are, rows elsewhere.
-func (s *sums) addPiece(ctx context.Context, q querier, p piece) error {
+// addPiece reads a piece: digests where there are, else the level's rows. A day
+// that is not over is read by its hours, most of which have digests.
+func (s *sums) addPiece(ctx context.Context, q querier, h *horizon, p piece) error {
 	if p.level == minuteLevel {
 		return fsRows(ctx, q, p.level, p.from, p.to, s.add)
 	}
@@ -126,7 +129,13 @@ func (s *sums) addPiece(ctx context.Context, q querier, p piece) error {
 		return err
 	}
 	for _, start := range open {
-		if err := fsRows(ctx, q, p.level, start, start+p.level.span, s.add); err != nil {
+		end := start + p.level.span
+		if p.level == dayLevel && start >= h.hourFloor {
+			err = s.addPiece(ctx, q, h, piece{hourLevel, start, end})
+		} else {
+			err = fsRows(ctx, q, p.level, start, end, s.add)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -44,8 +44,9 @@ type TopRow struct {
 //
 // An app is the job's name, or the program's name of an id that is no Slurm job
 // (ProcessOf); the user of such an id is its number until an owner is known.
-// Metadata operations include HiddenGetattrs. Where the finer rows are no longer
-// kept, the span grows to the whole hours or days at its ends (UTC).
+// Metadata operations include HiddenGetattrs. A span of more than a
+// week grows to whole hours at its ends, and where the finer rows are no longer
+// kept to whole hours or days (UTC).
 //
 // Errors: [*QueryError] for an unknown word.
 func (s *Store) Top(ctx context.Context, q TopQuery) ([]TopRow, error) {
@@ -101,7 +102,7 @@ func (t *topper) run(ctx context.Context) ([]TopRow, error) {
 	t.sums.only = fs
 	pieces := h.pieces(t.from, t.to)
 	for _, p := range pieces {
-		if err := t.sums.addPiece(ctx, t.tx, p); err != nil {
+		if err := t.sums.addPiece(ctx, t.tx, &h, p); err != nil {
 			return nil, err
 		}
 	}
@@ -298,9 +299,9 @@ func (t *topper) rank(wanted func(int32) bool) []*group {
 			return
 		}
 		i := of[c.job]
-		g := &all[i]
+		f, g := t.sums.fs[c.fs], &all[i]
 		g.index, g.key = i, t.key(c.job)
-		sc := score(&c.v, &c.fs.v, float64(c.fs.n))
+		sc := score(&c.v, &f.v, float64(f.n))
 		g.score += sc
 		if t.by.of == nil {
 			g.value += sc
@@ -367,8 +368,8 @@ func (t *topper) fill(of []int32, all []group, list []*group, wanted func(int32)
 		}
 		g := &all[i]
 		if len(g.jobs) == 0 {
-			g.fs = c.fs.id
-		} else if g.fs != c.fs.id {
+			g.fs = t.sums.fs[c.fs].id
+		} else if g.fs != t.sums.fs[c.fs].id {
 			g.fs = 0
 		}
 		if g.v == nil {
