@@ -72,7 +72,7 @@ func (s *Store) levelStep(l, above level, keep time.Duration) func(context.Conte
 		if err != nil {
 			return err
 		}
-		if err := s.dropRows(ctx, tx, w, deleteOldest(l.table, "start < ?1"), floor); err != nil {
+		if err := s.dropRows(ctx, tx, w, deleteOldest(l.table, ""), floor); err != nil {
 			return err
 		}
 		return s.dropRows(ctx, tx, w, "DELETE FROM period WHERE rowid IN (SELECT rowid FROM period WHERE span = ?3 AND start < ?1 LIMIT ?2)",
@@ -80,11 +80,12 @@ func (s *Store) levelStep(l, above level, keep time.Duration) func(context.Conte
 	}
 }
 
-// deleteOldest deletes the oldest rows that meet a condition on ?1, ?2 of them and
-// those of the same start: DELETE ... LIMIT is not compiled into the driver.
-func deleteOldest(table, condition string) string {
-	return "DELETE FROM " + table + " WHERE " + condition + " AND start <= (SELECT max(start) FROM (SELECT start FROM " +
-		table + " WHERE " + condition + " ORDER BY start LIMIT ?2))"
+// deleteOldest deletes the ?2 oldest rows before ?1, and those of the same start
+// as the last of them: DELETE ... LIMIT is not compiled into the driver. There is
+// one upper bound on start, else SQLite may walk all rows up to the wrong one.
+func deleteOldest(table, prefix string) string {
+	return "DELETE FROM " + table + " WHERE " + prefix + "start <= (SELECT max(start) FROM (SELECT start FROM " +
+		table + " WHERE " + prefix + "start < ?1 ORDER BY start LIMIT ?2))"
 }
 
 // dropRows runs a DELETE whose second argument is the bound.
@@ -149,7 +150,7 @@ func (s *Store) jobStep(ctx context.Context, tx *idTx, now time.Time, w *Work) e
 // pressureStep turns the oldest hour of pressure beyond Minutes into one row per
 // server, and drops hours beyond Days.
 func (s *Store) pressureStep(ctx context.Context, tx *idTx, now time.Time, w *Work) error {
-	if err := s.dropRows(ctx, tx, w, deleteOldest("pressure", "span = 3600 AND start < ?1"), now.Add(-s.opts.Keep.Days).Unix()); err != nil {
+	if err := s.dropRows(ctx, tx, w, deleteOldest("pressure", "span = 3600 AND "), now.Add(-s.opts.Keep.Days).Unix()); err != nil {
 		return err
 	}
 	cut := hourLevel.floor(now.Add(-s.opts.Keep.Minutes).Unix())
