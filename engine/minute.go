@@ -38,21 +38,7 @@ func (m *minute) add(t *target, j *job, w *work, seconds float64) {
 	}
 	r := m.row(minuteKey{t.fs, pool, j.key})
 	r.targets[t.name] = struct{}{}
-	r.ReadBytes += w.bytes[0]
-	r.WriteBytes += w.bytes[1]
-	r.ReadOps += w.n[classRead]
-	r.WriteOps += w.n[classWrite]
-	r.ReadUsec += w.usec[classRead]
-	r.WriteUsec += w.usec[classWrite]
-	r.Opens += w.n[classOpen]
-	r.Closes += w.n[classClose]
-	r.Creates += w.n[classCreate]
-	r.Unlinks += w.n[classUnlink]
-	r.Getattrs += w.n[classGetattr]
-	r.Setattrs += w.n[classSetattr]
-	r.Syncs += w.n[classSync]
-	r.OtherOps += w.n[classOther]
-	r.MetaUsec += w.metaUsec() + w.usec[classSync]
+	fill(&r.Window, w)
 	if !r.inRound {
 		r.inRound = true
 		m.touched = append(m.touched, r)
@@ -150,4 +136,58 @@ func (m *minute) drain() ([]ioguard.Window, []ioguard.Pressure) {
 	}
 	m.rows, m.pressure, m.touched = nil, nil, m.touched[:0]
 	return windows, pressure
+}
+
+// JobWindows gives what a job did in the last few intervals, oldest first, over
+// all servers and pools: the windows that prove a finding.
+func (e *Engine) JobWindows(fs, key string, now time.Time) []ioguard.Window {
+	j := e.jobs[jobKey{fs, key}]
+	if j == nil {
+		return nil
+	}
+	var out []ioguard.Window
+	start := now
+	for back := range keepFrames {
+		var w work
+		seconds := 0.0
+		for _, s := range e.servers {
+			sj := s.jobs[j]
+			if sj == nil {
+				continue
+			}
+			for i := range sj.frames {
+				if f := &sj.frames[i]; f.seconds > 0 && f.seq == s.seq-back {
+					w.add(&f.work)
+					seconds = max(seconds, f.seconds)
+				}
+			}
+		}
+		if seconds == 0 {
+			continue
+		}
+		start = start.Add(-time.Duration(seconds * float64(time.Second)))
+		row := ioguard.Window{Start: start, Seconds: seconds, FS: fs, JobID: key}
+		fill(&row, &w)
+		out = append([]ioguard.Window{row}, out...)
+	}
+	return out
+}
+
+// fill adds work to a window's sums.
+func fill(r *ioguard.Window, w *work) {
+	r.ReadBytes += w.bytes[0]
+	r.WriteBytes += w.bytes[1]
+	r.ReadOps += w.n[classRead]
+	r.WriteOps += w.n[classWrite]
+	r.ReadUsec += w.usec[classRead]
+	r.WriteUsec += w.usec[classWrite]
+	r.Opens += w.n[classOpen]
+	r.Closes += w.n[classClose]
+	r.Creates += w.n[classCreate]
+	r.Unlinks += w.n[classUnlink]
+	r.Getattrs += w.n[classGetattr]
+	r.Setattrs += w.n[classSetattr]
+	r.Syncs += w.n[classSync]
+	r.OtherOps += w.n[classOther]
+	r.MetaUsec += w.metaUsec() + w.usec[classSync]
 }

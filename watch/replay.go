@@ -28,6 +28,7 @@ type Replay struct {
 type Summary struct {
 	Servers   []string
 	Snapshots int
+	Interval  time.Duration // nominal time between them
 	Start     time.Time
 	End       time.Time
 	Findings  []ioguard.Finding // in the order of their start; End is set on all of them
@@ -42,7 +43,7 @@ func (p *Replay) Run(ctx context.Context) (*Summary, error) {
 	if interval == 0 {
 		interval = spacing(snapshots)
 	}
-	sum := &Summary{}
+	sum := &Summary{Interval: interval}
 	problems := newOnce(&sum.Problems)
 	findings := map[string]*ioguard.Finding{}
 	collectors := map[string]*collect.Collector{}
@@ -107,20 +108,25 @@ func (p *Replay) Run(ctx context.Context) (*Summary, error) {
 		}
 		return nil, ioguard.WithHint(fmt.Errorf("replay: no host of the recording is a Lustre server: %w", err), "a recording holds HOST/UNIX-TIME/proc/fs/lustre/...; ioguard record makes one")
 	}
+	sum.finish(findings)
+	return sum, nil
+}
+
+// finish takes in the findings, ending those that still hold.
+func (s *Summary) finish(findings map[string]*ioguard.Finding) {
 	for _, f := range findings {
 		if f.End.IsZero() {
-			f.End = sum.End
+			f.End = s.End
 		}
-		sum.Findings = append(sum.Findings, *f)
+		s.Findings = append(s.Findings, *f)
 	}
-	sort.Slice(sum.Findings, func(a, b int) bool {
-		x, y := &sum.Findings[a], &sum.Findings[b]
+	sort.Slice(s.Findings, func(a, b int) bool {
+		x, y := &s.Findings[a], &s.Findings[b]
 		if !x.Start.Equal(y.Start) {
 			return x.Start.Before(y.Start)
 		}
 		return x.Key() < y.Key()
 	})
-	return sum, nil
 }
 
 func (s *Summary) has(server string) bool {

@@ -4,5 +4,11 @@ import "github.com/urfave/cli/v2"
 
 // commands is the one list of commands: a line each.
 func commands() []*cli.Command {
-	return []*cli.Command{}
+	return []*cli.Command{
+		watchCommand(),
+		topCommand(),
+		explainCommand(),
+		policyCommand(),
+		recordCommand(),
+	}
 }

@@ -38,6 +38,7 @@ func policySubcommands() []*cli.Command {
 		policyCheckCommand(),
 		policyTestCommand(),
 		policyVarsCommand(),
+		policyReplayCommand(),
 	}
 }
 

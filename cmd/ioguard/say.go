@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"ioguard"
+	"ioguard/policy"
+	"ioguard/view"
+	"ioguard/watch"
+)
+
+// sayer prints findings as they come.
+type sayer struct {
+	out    io.Writer
+	json   bool
+	opened int
+}
+
+// findingJSON is a finding as --json prints it, stable: times are Unix seconds,
+// end is null while it holds.
+type findingJSON struct {
+	Event string `json:"event,omitempty"`
+	ioguard.Finding
+	Start float64  `json:"start"`
+	End   *float64 `json:"end"`
+}
+
+func jsonOf(f ioguard.Finding, event string) findingJSON {
+	j := findingJSON{Event: event, Finding: f, Start: unix(f.Start)}
+	if !f.End.IsZero() {
+		end := unix(f.End)
+		j.End = &end
+	}
+	return j
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+func (s *sayer) event(now time.Time, ev policy.Event) error {
+	if ev.Kind == policy.Opened {
+		s.opened++
+	}
+	if s.json {
+		return s.line(jsonOf(ev.Finding, string(ev.Kind)))
+	}
+	f := &ev.Finding
+	clock := now.Format(time.TimeOnly)
+	switch ev.Kind {
+	case policy.Closed:
+		_, err := fmt.Fprintf(s.out, "%s cleared  %s %s, held %s\n", clock, f.Rule, subjectOf(f), view.Duration(f.End.Sub(f.Start)))
+		return err
+	case policy.Updated:
+		_, err := fmt.Fprintf(s.out, "%s %-8s %s %s\n", clock, f.Severity, f.Rule, subjectOf(f))
+		return err
+	}
+	if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s: %s\n", clock, f.Severity, f.Rule, subjectOf(f), f.Title); err != nil {
+		return err
+	}
+	for _, text := range f.Facts {
+		if _, err := fmt.Fprintf(s.out, "         %s\n", view.Safe(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subjectOf names what a finding is about, safe for a terminal.
+func subjectOf(f *ioguard.Finding) string {
+	if f.Subject == "job" {
+		id := f.JobID
+		if id == "" {
+			id = "(empty)"
+		}
+		return "job " + view.Safe(id)
+	}
+	return f.Subject + " " + view.Safe(f.Target)
+}
+
+func (s *sayer) line(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	_, err = fmt.Fprintf(s.out, "%s\n", b)
+	return err
+}
+
+// end says what a replay came to.
+func (s *sayer) end(sum *watch.Summary) {
+	if s.json {
+		return
+	}
+	span := view.Duration(sum.End.Sub(sum.Start))
+	fmt.Fprintf(s.out, "replayed %d snapshots of %s over %s: %s\n", sum.Snapshots, view.Safe(strings.Join(sum.Servers, ", ")), span, countFindings(sum.Findings))
+}
+
+// once says what holds after --once.
+func (s *sayer) once(open []ioguard.Finding) {
+	if s.json {
+		return
+	}
+	if len(open) == 0 {
+		fmt.Fprintln(s.out, "no finding")
+	}
+}
+
+func countFindings(list []ioguard.Finding) string {
+	if len(list) == 0 {
+		return "no finding"
+	}
+	jobs := map[string]bool{}
+	for i := range list {
+		if list[i].Subject == "job" {
+			jobs[list[i].FS+"/"+list[i].JobID] = true
+		}
+	}
+	s := fmt.Sprintf("%d findings", len(list))
+	if len(list) == 1 {
+		s = "1 finding"
+	}
+	switch len(jobs) {
+	case 0:
+		return s + ", no job blamed"
+	case 1:
+		return s + ", 1 job blamed"
+	}
+	return fmt.Sprintf("%s, %d jobs blamed", s, len(jobs))
+}

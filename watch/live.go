@@ -1,0 +1,175 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"ioguard"
+	"ioguard/collect"
+	"ioguard/engine"
+	"ioguard/host"
+	"ioguard/policy"
+)
+
+// Owners answers who owns jobs; package slurm does. It may take seconds and
+// answers for those it knows.
+type Owners interface {
+	Owners(ctx context.Context, now time.Time, ids []string) map[string]ioguard.Owner
+}
+
+// Agent watches one server.
+type Agent struct {
+	Host     *host.Host
+	Engine   *engine.Engine
+	Interval time.Duration
+	Samples  int    // stop after that many; 0 goes on until the context ends
+	Owners   Owners // nil where there is no Slurm
+	Log      hclog.Logger
+	// Visit sees every round that was judged. Its error ends the watch.
+	Visit func(now time.Time, r *engine.Result) error
+}
+
+// Run samples until the context ends or Samples are taken; neither is an error.
+// A server without any target is one at the first sample: later they may have
+// failed over, and come back.
+func (a *Agent) Run(ctx context.Context) error {
+	c := &collect.Collector{Interval: a.Interval}
+	ask := newAsker(a.Owners)
+	defer ask.stop()
+	problems := newRepeats(10 * time.Minute)
+	tick := time.NewTicker(a.Interval)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		now := time.Now()
+		iv, err := c.Sample(ctx, a.Host, now)
+		switch {
+		case err == nil:
+			for _, text := range iv.Problems {
+				if problems.due(text, now) {
+					a.Log.Warn("not everything could be read", "problem", text)
+				}
+			}
+			if err := a.judge(iv, now, ask); err != nil {
+				return err
+			}
+		case n == 1 || !errors.Is(err, fs.ErrNotExist):
+			if n == 1 {
+				return noTargets(a.Host.Name, err)
+			}
+			if problems.due(err.Error(), now) {
+				a.Log.Error("sample", "error", err)
+			}
+		default:
+			if problems.due("no targets", now) {
+				a.Log.Warn("no target on this server: all stopped or failed over", "error", err)
+			}
+		}
+		if a.Samples > 0 && n >= a.Samples {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func noTargets(name string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return ioguard.WithHint(err, "run it as root, on an OSS or MDS")
+	}
+	return ioguard.WithHint(fmt.Errorf("%s is no Lustre server: %w", name, err),
+		"run it on an OSS or MDS; --replay RECORDING judges a recording, --machine PATH another root")
+}
+
+func (a *Agent) judge(iv *ioguard.Interval, now time.Time, ask *asker) error {
+	if owners := ask.answer(); owners != nil {
+		a.Engine.SetOwners(owners)
+	}
+	a.Engine.Feed(iv, now)
+	if iv.Kind == ioguard.DeltaFirst {
+		return nil
+	}
+	r := a.Engine.Step(now)
+	for _, err := range r.Problems {
+		a.Log.Error("evaluate rule", "error", err)
+	}
+	ask.about(now, r.Subjects)
+	if a.Visit != nil {
+		return a.Visit(now, &r)
+	}
+	return nil
+}
+
+// asker asks who owns jobs without holding up the samples: the answer to one
+// round's question is there for a later one.
+type asker struct {
+	owners  Owners
+	busy    bool
+	answers chan map[string]ioguard.Owner
+	cancel  context.CancelFunc
+	ctx     context.Context
+}
+
+func newAsker(o Owners) *asker {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &asker{owners: o, answers: make(chan map[string]ioguard.Owner, 1), ctx: ctx, cancel: cancel}
+}
+
+func (a *asker) stop() { a.cancel() }
+
+// answer gives what came in since the last call, nil for nothing.
+func (a *asker) answer() map[string]ioguard.Owner {
+	select {
+	case m := <-a.answers:
+		a.busy = false
+		return m
+	default:
+		return nil
+	}
+}
+
+// about asks about the jobs that were judged: those are the ones worth naming.
+func (a *asker) about(now time.Time, subjects []policy.Subject) {
+	if a.owners == nil || a.busy {
+		return
+	}
+	var ids []string
+	for i := range subjects {
+		if subjects[i].Kind == policy.JobSubject {
+			ids = append(ids, subjects[i].JobID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	a.busy = true
+	go func() { a.answers <- a.owners.Owners(a.ctx, now, ids) }()
+}
+
+// repeats lets a text through once per span.
+type repeats struct {
+	span time.Duration
+	last map[string]time.Time
+}
+
+func newRepeats(span time.Duration) *repeats {
+	return &repeats{span, make(map[string]time.Time)}
+}
+
+func (r *repeats) due(text string, now time.Time) bool {
+	if t, ok := r.last[text]; ok && now.Sub(t) < r.span {
+		return false
+	}
+	if len(r.last) > 1000 {
+		clear(r.last)
+	}
+	r.last[text] = now
+	return true
+}
