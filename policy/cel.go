@@ -23,8 +23,9 @@ import (
 
 // The bounds of one condition. costLimit counts CEL's own cost units: about one
 // per operator or variable and one per ten bytes of a compared string. The
-// language has no loops, so a condition within these bounds ends at once; the
-// limit at run time is the belt to these braces.
+// language has no loops, so the cost of a condition about numbers is known
+// before it runs. Where strings are compared it depends on them too: then the
+// limit is watched while it runs as well, which costs more than the comparing.
 const (
 	maxExpression = 4096 // runes
 	maxNodes      = 500
@@ -32,20 +33,48 @@ const (
 	costLimit     = 2000
 )
 
-// condition is a compiled CEL expression that gives a bool.
+// condition is a CEL expression that gives a bool.
 type condition struct {
 	source  string
-	program cel.Program
-	numbers []string // number variables that it mentions, in the table's order
+	program func() (cel.Program, error)
+	numbers []string // number variables that it mentions, in the table's order; nil when compiled later
 }
 
 // eval gives false with an error when the cost limit was passed.
 func (c *condition) eval(a *activation) (bool, error) {
-	v, _, err := c.program.Eval(a)
+	p, err := c.program()
+	if err != nil {
+		return false, err
+	}
+	v, _, err := p.Eval(a)
 	if err != nil {
 		return false, fmt.Errorf("evaluate %q: %w", oneLine(c.source), err)
 	}
 	return v == types.True, nil
+}
+
+func compiled(p cel.Program) func() (cel.Program, error) {
+	return func() (cel.Program, error) { return p, nil }
+}
+
+// compiler makes conditions.
+type compiler func(source string, kind SubjectKind) (*condition, []celProblem)
+
+func compileNow(source string, kind SubjectKind) (*condition, []celProblem) {
+	return compile(source, kind, costLimit)
+}
+
+// compileLater leaves the work to the first evaluation: CEL's parser takes 0.3 ms
+// per condition, and most severities are never asked for. It finds no problem,
+// so it is for rules that a test has compiled.
+func compileLater(source string, kind SubjectKind) (*condition, []celProblem) {
+	return &condition{source: source, program: sync.OnceValues(func() (cel.Program, error) {
+		c, problems := compile(source, kind, costLimit)
+		if len(problems) > 0 {
+			return nil, fmt.Errorf("compile %q: %s", oneLine(source), problems[0].message)
+		}
+		return c.program()
+	})}, nil
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -165,15 +194,20 @@ func compile(source string, kind SubjectKind, limit uint64) (*condition, []celPr
 		return nil, []celProblem{{0, fmt.Sprintf("costs up to %d units to evaluate, more than %d", estimate.Max, limit),
 			"make lists shorter or split the rule"}}
 	}
-	p, err := plan(language, checked, limit)
+	var opts []cel.ProgramOption
+	numbers := w.numbers()
+	if len(numbers) < len(w.seen) {
+		opts = append(opts, cel.CostLimit(limit))
+	}
+	p, err := plan(language, checked, opts...)
 	if err != nil {
 		return nil, []celProblem{{0, err.Error(), ""}}
 	}
-	return &condition{source, p, w.numbers()}, nil
+	return &condition{source, compiled(p), numbers}, nil
 }
 
-func plan(language *cel.Env, checked *cel.Ast, limit uint64) (cel.Program, error) {
-	p, err := language.Program(checked, cel.CostLimit(limit), cel.EvalOptions(cel.OptOptimize))
+func plan(language *cel.Env, checked *cel.Ast, opts ...cel.ProgramOption) (cel.Program, error) {
+	p, err := language.Program(checked, append(opts, cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		return nil, fmt.Errorf("plan expression: %w", err)
 	}

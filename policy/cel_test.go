@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"cel.dev/cel-go/cel"
 )
 
 // factsOf sets facts by name: float64, bool or string.
@@ -75,7 +77,7 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %v", tt.source, problems)
 			continue
 		}
-		if got, err := c.eval(&activation{facts}); err != nil || got != tt.want {
+		if got, err := c.eval(newActivation(facts)); err != nil || got != tt.want {
 			t.Errorf("%s = %v, %v; want %v", tt.source, got, err, tt.want)
 		}
 	}
@@ -168,13 +170,13 @@ func TestCostLimitStopsEvaluation(t *testing.T) {
 	if issues.Err() != nil {
 		t.Fatal(issues.Err())
 	}
-	p, err := plan(language, checked, 5)
+	p, err := plan(language, checked, cel.CostLimit(5))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := condition{program: p}
+	c := condition{program: compiled(p)}
 	facts := factsOf(t, map[string]any{"job.user": strings.Repeat("a", 256)})
-	if _, err := c.eval(&activation{facts}); err == nil || !costExceeded(err) {
+	if _, err := c.eval(newActivation(facts)); err == nil || !costExceeded(err) {
 		t.Errorf("err = %v, want cost limit", err)
 	}
 }
@@ -197,7 +199,7 @@ func TestEvalDoesNotAllocateAMap(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	a := &activation{factsOf(t, map[string]any{"share.write": 0.5, "job.osts": 4.0, "pressure.cpu": 0.1})}
+	a := newActivation(factsOf(t, map[string]any{"share.write": 0.5, "job.osts": 4.0, "pressure.cpu": 0.1}))
 	if n := testing.AllocsPerRun(100, func() {
 		if _, err := c.eval(a); err != nil {
 			t.Fatal(err)
@@ -225,7 +227,7 @@ func FuzzCompile(f *testing.F) {
 		if c == nil {
 			return
 		}
-		if _, err := c.eval(&activation{facts}); costExceeded(err) {
+		if _, err := c.eval(newActivation(facts)); costExceeded(err) {
 			t.Errorf("%q passed the estimate but not the limit: %v", source, err)
 		}
 	})

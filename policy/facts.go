@@ -7,6 +7,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 )
 
 // maxText bounds a string fact, in bytes. The cost of comparing strings is
@@ -75,8 +76,22 @@ func (f Facts) Text(id TextID) string {
 	return f.texts[id]
 }
 
-// activation lets CEL read Facts without a map per evaluation.
-type activation struct{ facts Facts }
+// activation lets CEL read Facts without a map per evaluation. A number becomes
+// a CEL value once, however many rules ask for it.
+type activation struct {
+	facts  Facts
+	values []ref.Val // of the numbers; nil until asked for
+}
+
+func newActivation(f Facts) *activation {
+	return &activation{f, make([]ref.Val, numNumbers)}
+}
+
+// reset makes the activation read other facts.
+func (a *activation) reset(f Facts) {
+	a.facts = f
+	clear(a.values)
+}
 
 func (a *activation) ResolveName(name string) (any, bool) {
 	s, ok := slots[name]
@@ -90,11 +105,25 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		}
 		return types.String(t), true
 	}
-	v := a.facts.Number(NumberID(s.place))
-	if s.isBool {
-		return types.Bool(v == 1), true
+	if a.values[s.place] == nil {
+		a.values[s.place] = celNumber(a.facts.Number(NumberID(s.place)), s.isBool)
 	}
-	return types.Double(v), true
+	return a.values[s.place], true
 }
 
 func (a *activation) Parent() cel.Activation { return nil }
+
+// The values that most variables have, made once.
+var celZero, celUnknown ref.Val = types.Double(0), types.Double(math.NaN())
+
+func celNumber(v float64, isBool bool) ref.Val {
+	switch {
+	case isBool:
+		return types.Bool(v == 1)
+	case v == 0:
+		return celZero
+	case math.IsNaN(v):
+		return celUnknown
+	}
+	return types.Double(v)
+}

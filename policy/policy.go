@@ -74,13 +74,16 @@ func Default() *Policy {
 	return &Policy{Rules: append([]*Rule(nil), p.Rules...)}
 }
 
-var builtin = sync.OnceValues(func() (*Policy, error) { return Load(DefaultFS()) })
+// builtin compiles a condition when it is first evaluated: a test has checked them.
+var builtin = sync.OnceValues(func() (*Policy, error) { return loadWith(DefaultFS(), compileLater) })
 
 // Load reads every policy.yaml in a tree; each stands in a folder of its own,
 // named after the rule's code, with its tests.yaml. The error is Problems where
 // the files are wrong, and another where they cannot be read.
-func Load(fsys fs.FS) (*Policy, error) {
-	p, problems, err := load(fsys)
+func Load(fsys fs.FS) (*Policy, error) { return loadWith(fsys, compileNow) }
+
+func loadWith(fsys fs.FS, compile compiler) (*Policy, error) {
+	p, problems, err := load(fsys, compile)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func Load(fsys fs.FS) (*Policy, error) {
 
 // Check is Load that reads the tests too, without running them.
 func Check(fsys fs.FS) (*Policy, error) {
-	p, problems, err := load(fsys)
+	p, problems, err := load(fsys, compileNow)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +118,7 @@ func Check(fsys fs.FS) (*Policy, error) {
 }
 
 // load gives the rules that are right, and the problems of the others.
-func load(fsys fs.FS) (*Policy, Problems, error) {
+func load(fsys fs.FS, compile compiler) (*Policy, Problems, error) {
 	files, err := find(fsys, RuleFile)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +131,7 @@ func load(fsys fs.FS) (*Policy, Problems, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		r, fileProblems := loadRule(fsys, name, data)
+		r, fileProblems := loadRule(fsys, name, data, compile)
 		problems = append(problems, fileProblems...)
 		if r == nil || r.Code == "" {
 			continue
@@ -148,9 +151,9 @@ func load(fsys fs.FS) (*Policy, Problems, error) {
 }
 
 // loadRule reads a rule and looks at its folder.
-func loadRule(fsys fs.FS, name string, data []byte) (*Rule, Problems) {
+func loadRule(fsys fs.FS, name string, data []byte, compile compiler) (*Rule, Problems) {
 	d := &document{file: name}
-	r := parseRule(d, data)
+	r := parseRule(d, data, compile)
 	if r == nil || r.Code == "" {
 		return r, d.problems
 	}

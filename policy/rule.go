@@ -139,14 +139,14 @@ var ruleKeys = []string{
 // Problems: all that is wrong, not the first alone.
 func ParseRule(file string, data []byte) (*Rule, error) {
 	d := &document{file: file}
-	r := parseRule(d, data)
+	r := parseRule(d, data, compileNow)
 	if err := d.problems.err(); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func parseRule(d *document, data []byte) *Rule {
+func parseRule(d *document, data []byte, compile compiler) *Rule {
 	body := d.parse(data)
 	if body == nil {
 		return nil
@@ -155,7 +155,7 @@ func parseRule(d *document, data []byte) *Rule {
 	if fields == nil {
 		return nil
 	}
-	p := ruleParser{document: d, fields: fields, rule: &Rule{File: d.file, Action: FlagAction}}
+	p := ruleParser{document: d, compile: compile, fields: fields, rule: &Rule{File: d.file, Action: FlagAction}}
 	defer func() {
 		for _, problem := range d.problems {
 			problem.Rule = p.rule.Code
@@ -185,8 +185,9 @@ func parseRule(d *document, data []byte) *Rule {
 // ruleParser reads the fields of one rule.
 type ruleParser struct {
 	*document
-	fields map[string]field
-	rule   *Rule
+	compile compiler
+	fields  map[string]field
+	rule    *Rule
 }
 
 // optional gives the scalar of a key that may be missing.
@@ -297,7 +298,7 @@ func (p *ruleParser) condition(n ast.Node, what string) *condition {
 	if !ok {
 		return nil
 	}
-	c, problems := compile(t.value, p.rule.Subject, costLimit)
+	c, problems := p.compile(t.value, p.rule.Subject)
 	for _, cp := range problems {
 		p.problem(t.place(cp.offset), cp.hint, "%s: %s", what, cp.message)
 	}

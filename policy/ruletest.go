@@ -34,7 +34,7 @@ type TestFailure struct {
 // virtual: value number i of a series belongs to the interval that ends at
 // i times the interval after the start.
 func RunTests(fsys fs.FS) ([]TestResult, error) {
-	p, problems, err := load(fsys)
+	p, problems, err := load(fsys, compileNow)
 	if err != nil {
 		return nil, err
 	}

@@ -88,14 +88,14 @@ func (t *Tracker) Step(now time.Time, interval time.Duration, subjects []Subject
 	t.problems = nil
 	failed := map[*Rule]bool{}
 	var events []Event
-	var a activation
+	a := newActivation(Facts{})
 	for i := range subjects {
 		s := &subjects[i]
-		a.facts = s.Facts
+		a.reset(s.Facts)
 		for _, r := range t.rules[s.Kind] {
 			key := stateKey{r, s.FS, s.id()}
 			st := t.states[key]
-			severity, holds, err := r.judge(&a, st)
+			severity, holds, err := r.judge(a, st)
 			if err != nil && !failed[r] {
 				failed[r] = true
 				t.problems = append(t.problems, fmt.Errorf("rule %s: %s %s: %w", r.Code, s.Kind, s.id(), err))

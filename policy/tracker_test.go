@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cel.dev/cel-go/cel"
 	"github.com/google/go-cmp/cmp"
 
 	"ioguard"
@@ -180,11 +181,11 @@ func TestEvaluationError(t *testing.T) {
 	if issues.Err() != nil {
 		t.Fatal(issues.Err())
 	}
-	p, err := plan(language, checked, 3)
+	p, err := plan(language, checked, cel.CostLimit(3))
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad.when = &condition{source: "x", program: p}
+	bad.when = &condition{source: "x", program: compiled(p)}
 	tr := NewTracker(&Policy{Rules: []*Rule{bad, good}})
 	f := factsOf(t, map[string]any{"share.write": 0.9, "job.user": strings.Repeat("a", 200)})
 	events := tr.Step(epoch, time.Second, []Subject{
