@@ -1,73 +1,315 @@
 package watch
 
 import (
+	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"ioguard"
+	"ioguard/collect"
 	"ioguard/engine"
 	"ioguard/host"
 	"ioguard/policy"
 )
 
-func TestTune(t *testing.T) {
-	files, _ := filepath.Glob(os.Getenv("TUNE"))
-	for _, f := range files {
-		r, err := host.OpenRecording(f)
-		if err != nil {
-			t.Fatal(err)
+var recordings = filepath.Join("..", "testdata", "recordings")
+
+func openRecording(t *testing.T, name string) *host.Recording {
+	t.Helper()
+	r, err := host.OpenRecording(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func replay(t *testing.T, r *host.Recording) *Summary {
+	t.Helper()
+	p := Replay{Recording: r, Engine: engine.New(engine.Config{Policy: policy.Default()})}
+	s, err := p.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func labelsOf(t *testing.T, r *host.Recording) *Labels {
+	t.Helper()
+	text, err := r.Labels()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := ParseLabels(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// maxDelay is how many samples after an offender's start its finding may begin.
+const maxDelay = 3
+
+// wantAllRight fails for every job that is not judged as its label says.
+func wantAllRight(t *testing.T, v *Verdict, s *Summary) {
+	t.Helper()
+	for _, j := range v.Jobs {
+		late := j.Role == "offender" && j.Samples != nil && *j.Samples > maxDelay
+		if !j.RightRule || late {
+			t.Errorf("job %s (%s, %s): flagged by %v, %v samples after its start", j.JobID, j.Role, j.Kind, j.Rules, deref(j.Samples))
 		}
-		p := Replay{Recording: r, Engine: engine.New(engine.Config{Policy: policy.Default()})}
-		raw0, _ := r.Labels()
-		l0, _ := ParseLabels(raw0)
-		if os.Getenv("DUMP") != "" {
-			p.Visit = func(now time.Time, res *engine.Result) error {
-				for _, s := range res.Subjects {
-					if s.Kind != policy.JobSubject {
-						continue
-					}
-					g := func(n string) float64 { return s.Facts.Number(policy.MustNumber(n)) }
-					fmt.Printf("%6.1f %-6s w%5.1fM r%5.1fM dif%5.1f mif%5.2f cr%5.1f un%5.1f ga%6.0f(%5.0f) sync%5.1f small%4.2f | sw%4.2f sr%4.2f sd%4.2f sc%4.2f sg%4.2f st%4.2f top%4.2f so%4.2f peer%4.2f | cpu%4.2f x%4.1f util%4.2f q%4.1f wr%4.1f psi%4.2f | harm%5.1f mean%4.1f v%.0f burst%4.1f n%.0f\n", float64(now.UnixMilli())/1000-l0.Jobs0(), s.JobID,
-						g("job.write_bytes_per_second")/1e6, g("job.read_bytes_per_second")/1e6, g("job.data_in_flight"), g("job.meta_in_flight"), g("job.create_per_second"), g("job.unlink_per_second"), g("job.getattr_per_second"), g("job.hidden_getattr_per_second"), g("job.sync_per_second"), g("job.small_io_share"),
-						g("share.write"), g("share.read"), g("share.data"), g("share.create"), g("share.getattr"), g("share.time"), g("job.top_ost_share"), g("share.ost"), g("job.peer_load"),
-						g("pressure.cpu"), g("pressure.cpu_ratio"), g("pressure.util"), g("pressure.queue"), g("pressure.wait_ratio"), g("pressure.psi"), g("harm.ratio"), g("harm.mean"), g("harm.victims"), g("job.burst_ratio"), g("job.bursts"))
-				}
-				return nil
-			}
-		}
-		s, err := p.Run(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, _ := r.Labels()
-		l, _ := ParseLabels(raw)
-		v := Judge(l, s.Findings, spacing(serverSnapshots(r)))
-		fmt.Println(filepath.Base(f), "precision", v.Precision, "recall", v.Recall)
-		for _, j := range v.Jobs {
-			if len(j.Rules) > 0 || j.Role == "offender" {
-				fmt.Printf("   %s %s %s %v right=%v", j.JobID, j.Role, j.Kind, j.Rules, j.RightRule)
-				if j.Delay != nil {
-					fmt.Printf(" delay %.1f s, %d samples", *j.Delay, *j.Samples)
-				}
-				fmt.Println()
-			}
-		}
+	}
+	if t.Failed() {
 		for _, f := range s.Findings {
-			fmt.Printf("   %s %s%s %s %.1f..%.1f %v\n", f.Rule, f.JobID, f.Target, f.Severity, float64(f.Start.UnixMilli())/1000-l.Jobs0(), float64(f.End.UnixMilli())/1000-l.Jobs0(), f.Evidence)
+			t.Logf("%s %s%s %s %v", f.Rule, f.JobID, f.Target, f.Severity, f.Evidence)
 		}
-		for _, x := range s.Problems {
-			fmt.Println("   problem:", x)
-		}
-		r.Close()
 	}
 }
 
-func (l *Labels) Jobs0() float64 {
-	if len(l.Jobs) == 0 {
+func deref(n *int) any {
+	if n == nil {
+		return "no"
+	}
+	return *n
+}
+
+// TestRecordings is the detection quality on real Lustre: every offender by the
+// right rule and in time, no benign job at all.
+func TestRecordings(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(recordings, "*.tar.zst"))
+	if err != nil || len(files) < 11 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".tar.zst"), func(t *testing.T) {
+			t.Parallel()
+			r := openRecording(t, f)
+			s := replay(t, r)
+			wantAllRight(t, Judge(labelsOf(t, r), s.Findings, s.Interval), s)
+			for _, p := range s.Problems {
+				t.Errorf("problem: %s", p)
+			}
+		})
+	}
+}
+
+// place is where a file goes in a rewritten recording.
+type place struct {
+	host string
+	at   time.Time
+}
+
+// rewrite makes another recording of a server's: where gives each file its new
+// places, none to leave it out; edit may change its text.
+func rewrite(t *testing.T, r *host.Recording, where func(i int, at time.Time, name string) []place, edit func(name string, b []byte) []byte) *host.Recording {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "rewritten.tar")
+	f, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(f)
+	for i, s := range r.Snapshots("server") {
+		m := r.Machine(s)
+		err := fs.WalkDir(m.FS, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			b, err := fs.ReadFile(m.FS, name)
+			if err != nil {
+				return err
+			}
+			if edit != nil {
+				b = edit(name, b)
+			}
+			for _, p := range where(i, s.Time, name) {
+				h := tar.Header{Name: fmt.Sprintf("%s/%.3f/%s", p.host, float64(p.at.UnixMilli())/1000, name), Mode: 0o644, Size: int64(len(b))}
+				if err := w.WriteHeader(&h); err != nil {
+					return err
+				}
+				if _, err := w.Write(b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return openRecording(t, out)
+}
+
+// same leaves files where they are.
+func same(_ int, at time.Time, _ string) []place { return []place{{"server", at}} }
+
+// targetIn is the target in a parameter's path, "" where it has none.
+func targetIn(name string) string {
+	for _, part := range strings.Split(name, "/") {
+		if strings.HasPrefix(part, "lustre-OST") || strings.HasPrefix(part, "lustre-MDT") {
+			return part[:len("lustre-OST0000")]
+		}
+	}
+	return ""
+}
+
+// skews are the clocks of eight servers with a target each.
+var skews = map[string]time.Duration{
+	"lustre-MDT0000": 0, "lustre-MDT0001": 2300 * time.Millisecond, "lustre-OST0000": -5 * time.Second,
+	"lustre-OST0001": 700 * time.Millisecond, "lustre-OST0002": 40 * time.Second, "lustre-OST0003": -900 * time.Millisecond,
+	"lustre-OST0004": 11 * time.Second, "lustre-OST0005": 100 * time.Millisecond,
+}
+
+// split gives every target a server of its own, with a copy of what is the
+// host's. Services of the OSS go with OSTs, those of the MDS with MDTs.
+func split(_ int, at time.Time, name string) []place {
+	var out []place
+	own := targetIn(name)
+	for target, skew := range skews {
+		service := strings.Contains(name, "/ost/") && strings.Contains(target, "MDT") || strings.Contains(name, "/mds/") && strings.Contains(target, "OST")
+		if own == target || own == "" && !service {
+			out = append(out, place{"server-" + target, at.Add(skew)})
+		}
+	}
+	return out
+}
+
+// TestSplitServers judges a recording that is split by target into eight servers
+// whose clocks differ: the offender must be found all the same, and only it.
+func TestSplitServers(t *testing.T) {
+	for _, name := range []string{"01_benign_only", "1_checkpoint_storm", "2_smallfile_flood", "3_read_storm", "4_randwrite_hdd", "5_scan_flood"} {
+		t.Run(name, func(t *testing.T) {
+			r := openRecording(t, filepath.Join(recordings, name+".tar.zst"))
+			s := replay(t, rewrite(t, r, split, nil))
+			if len(s.Servers) != 8 {
+				t.Fatalf("servers: %v", s.Servers)
+			}
+			v := Judge(labelsOf(t, r), s.Findings, s.Interval)
+			if v.Precision != 1 || v.Recall != 1 {
+				t.Errorf("precision %v, recall %v", v.Precision, v.Recall)
+				for _, f := range s.Findings {
+					t.Logf("%s %s%s %s %v", f.Rule, f.JobID, f.Target, f.Severity, f.Evidence)
+				}
+			}
+		})
+	}
+}
+
+// TestSlowerSampling judges every second and third snapshot: 4 and 6 s apart.
+func TestSlowerSampling(t *testing.T) {
+	for _, every := range []int{2, 3} {
+		for _, name := range []string{"1_checkpoint_storm", "2_smallfile_flood", "3_read_storm", "4_randwrite_hdd", "5_scan_flood", "6_benign_seqwriter"} {
+			t.Run(fmt.Sprintf("%s every %d", name, every), func(t *testing.T) {
+				r := openRecording(t, filepath.Join(recordings, name+".tar.zst"))
+				thin := rewrite(t, r, func(i int, at time.Time, name string) []place {
+					if i%every != 0 {
+						return nil
+					}
+					return same(i, at, name)
+				}, nil)
+				s := replay(t, thin)
+				wantAllRight(t, Judge(labelsOf(t, r), s.Findings, s.Interval), s)
+			})
+		}
+	}
+}
+
+// TestCompoundJobIDs judges a recording in which each job's ids are as
+// jobid_name=%j:%u:%h writes them, quoted, with a process of root beside them.
+func TestCompoundJobIDs(t *testing.T) {
+	r := openRecording(t, filepath.Join(recordings, "3_read_storm.tar.zst"))
+	compound := rewrite(t, r, same,
+		func(name string, b []byte) []byte {
+			if filepath.Base(name) != "job_stats" {
+				return b
+			}
+			for _, id := range []string{"1301", "1310", "1311", "1312"} {
+				b = []byte(strings.ReplaceAll(string(b), "job_id:          "+id+"\n", `job_id:          "`+id+`:2001:client"`+"\n"))
+			}
+			return b
+		})
+	s := replay(t, compound)
+	wantAllRight(t, Judge(labelsOf(t, r), s.Findings, s.Interval), s)
+}
+
+// TestTargetsComeAndGo takes two OSTs away for a while, as in a failover.
+func TestTargetsComeAndGo(t *testing.T) {
+	r := openRecording(t, filepath.Join(recordings, "2_smallfile_flood.tar.zst"))
+	gone := rewrite(t, r, func(i int, at time.Time, name string) []place {
+		target := targetIn(name)
+		if i > 15 && i < 25 && (target == "lustre-OST0002" || target == "lustre-OST0003") {
+			return nil
+		}
+		return same(i, at, name)
+	}, nil)
+	s := replay(t, gone)
+	wantAllRight(t, Judge(labelsOf(t, r), s.Findings, s.Interval), s)
+}
+
+// TestClockJumps sets the server's clock an hour back and then two forward in
+// the middle of a recording; uptime tells the true time that passed.
+func TestClockJumps(t *testing.T) {
+	r := openRecording(t, filepath.Join(recordings, "3_read_storm.tar.zst"))
+	n := 0
+	p := Replay{Recording: r, Engine: engine.New(engine.Config{Policy: policy.Default()})}
+	snapshots := r.Snapshots("server")
+	findings := map[string]*ioguard.Finding{}
+	c := newJumpy(p.Engine)
+	for i, s := range snapshots {
+		at := s.Time
+		switch {
+		case i >= 40:
+			at = at.Add(time.Hour)
+		case i >= 20:
+			at = at.Add(-time.Hour)
+		}
+		n += c.step(t, r.Machine(s), at, findings)
+	}
+	if n == 0 {
+		t.Fatal("no round was judged")
+	}
+	var list []ioguard.Finding
+	for _, f := range findings {
+		list = append(list, *f)
+	}
+	v := Judge(labelsOf(t, r), list, 2*time.Second)
+	if v.Precision != 1 || v.Recall != 1 {
+		t.Errorf("precision %v, recall %v: %+v", v.Precision, v.Recall, list)
+	}
+}
+
+// jumpy feeds an engine with samples at times of the test's choice.
+type jumpy struct {
+	c *collect.Collector
+	e *engine.Engine
+}
+
+func newJumpy(e *engine.Engine) *jumpy {
+	return &jumpy{&collect.Collector{Interval: 2 * time.Second}, e}
+}
+
+func (j *jumpy) step(t *testing.T, m *host.Host, at time.Time, findings map[string]*ioguard.Finding) int {
+	t.Helper()
+	iv, err := j.c.Sample(context.Background(), m, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if iv.Kind != ioguard.DeltaFirst && (iv.Elapsed < time.Second || iv.Elapsed > 4*time.Second) {
+		t.Errorf("elapsed %v across a clock jump", iv.Elapsed)
+	}
+	if !j.e.Feed(iv, at) {
 		return 0
 	}
-	return l.Jobs[0].Start
+	track(findings, j.e.Step(at).Events)
+	return 1
 }
