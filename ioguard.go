@@ -156,6 +156,12 @@ type ServiceDelta struct {
 	Active     float64 // mean requests in service at arrival
 	NRSQueued  float64 // requests held by NRS now
 	NRSActive  float64 // requests in service now, by NRS
+
+	// The service's own reads, writes and syncs and their time in service,
+	// microseconds: all that releases before 2.14 tell of latency.
+	Reads, ReadUsec   float64
+	Writes, WriteUsec float64
+	Syncs, SyncUsec   float64
 }
 
 // HostDelta is a server's own state in an interval. Fractions are 0 to 1 of all CPU time.

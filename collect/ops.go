@@ -53,9 +53,23 @@ func (t *opTracker) service(s *lfs.Stats) (d ioguard.ServiceDelta) {
 			d.QueueDepth = float64(sum) / float64(inc)
 		case "req_active":
 			d.Active = float64(sum) / float64(inc)
+		case "ost_read":
+			d.Reads, d.ReadUsec = timed(c, inc, sum)
+		case "ost_write":
+			d.Writes, d.WriteUsec = timed(c, inc, sum)
+		case "ost_sync":
+			d.Syncs, d.SyncUsec = timed(c, inc, sum)
 		}
 	}
 	return d
+}
+
+// timed gives a counter's operations and time, nothing where it only counts.
+func timed(c *lfs.Counter, inc, sum uint64) (n, usec float64) {
+	if !c.Timed() {
+		return 0, 0
+	}
+	return float64(inc), float64(sum)
 }
 
 // step takes a counter's new value: its state, the operations and the sum gained.

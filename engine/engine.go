@@ -86,6 +86,8 @@ type server struct {
 	jobs    map[*job]*serverJob
 	busy    series.Calm
 	wait    map[string]*series.Calm // by service
+	serve   [serveKinds]series.Calm // mean time in service of reads and writes, whoever's
+	means   [classes]float64        // of the newest interval, microseconds; 0 where unknown
 	score   float64                 // pressure at the last round
 	rising  bool
 }
@@ -148,6 +150,7 @@ func (e *Engine) Feed(iv *ioguard.Interval, now time.Time) (complete bool) {
 		s.seconds[s.seq%keepFrames] = seconds
 		s.host[s.seq%keepFrames] = iv.Host
 		e.observeHost(s, iv.Host)
+		s.means = meansOf(iv.Host)
 		for i := range iv.Targets {
 			e.feedTarget(s, &iv.Targets[i], seconds, now)
 		}
@@ -196,6 +199,9 @@ func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, 
 			continue
 		}
 		w := workOf(t.kind, jd.Ops)
+		if t.kind == ioguard.OST {
+			w.estimate(&s.means)
+		}
 		j := e.job(t.fs, jd.JobID, now)
 		f := frame{s.seq, seconds, w}
 		pushInto(t.jobs, j, f)

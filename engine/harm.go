@@ -124,3 +124,28 @@ func (h *harm) add(j *job, victims []victim) {
 		h.mean = h.sum / h.ops
 	}
 }
+
+// servedHarm stands in where no job's latency is known (releases before 2.14):
+// the server's own reads or writes against their calm. Only the kind of which
+// the job does less than half counts: of the other it would suffer itself.
+func (s *server) servedHarm(w, all *work) float64 {
+	worst := math.NaN()
+	for kind, c := range [serveKinds]class{serveRead: classRead, serveWrite: classWrite} {
+		if all.n[c] == 0 || w.n[c] > all.n[c]/2 {
+			continue
+		}
+		var sum latency
+		for back := range harmSpan {
+			i := (s.seq - back + keepFrames) % keepFrames
+			if h := s.host[i]; h != nil && s.seq-back > 0 {
+				reads, writes := served(h)
+				l := [serveKinds]latency{serveRead: reads, serveWrite: writes}[kind]
+				sum.n, sum.usec = sum.n+l.n, sum.usec+l.usec
+			}
+		}
+		if r := s.serve[kind].Ratio(sum.mean()); r > s.serve[kind].Steady() {
+			worst = larger(worst, r)
+		}
+	}
+	return worst
+}

@@ -26,6 +26,52 @@ func (e *Engine) observeHost(s *server, h *ioguard.HostDelta) {
 		}
 		c.Observe(d.WaitUsec / d.Requests)
 	}
+	reads, writes := served(h)
+	s.serve[serveRead].Observe(reads.mean())
+	s.serve[serveWrite].Observe(writes.mean())
+}
+
+// The kinds of operation whose time in service a whole server tells.
+const (
+	serveRead = iota
+	serveWrite
+	serveKinds
+)
+
+// served sums the reads and writes of all services.
+func served(h *ioguard.HostDelta) (reads, writes latency) {
+	for i := range h.Services {
+		d := &h.Services[i]
+		reads.n, reads.usec = reads.n+d.Reads, reads.usec+d.ReadUsec
+		writes.n, writes.usec = writes.n+d.Writes, writes.usec+d.WriteUsec
+	}
+	return reads, writes
+}
+
+// mean is the latency, unknown where there were too few operations.
+func (l latency) mean() float64 {
+	if l.n < victimOps {
+		return math.NaN()
+	}
+	return l.usec / l.n
+}
+
+// meansOf are the mean times in service of a server's operations in an interval.
+func meansOf(h *ioguard.HostDelta) (means [classes]float64) {
+	if h == nil {
+		return means
+	}
+	reads, writes := served(h)
+	var syncs latency
+	for i := range h.Services {
+		syncs.n, syncs.usec = syncs.n+h.Services[i].Syncs, syncs.usec+h.Services[i].SyncUsec
+	}
+	for c, l := range map[class]latency{classRead: reads, classWrite: writes, classSync: syncs} {
+		if l.n > 0 {
+			means[c] = l.usec / l.n
+		}
+	}
+	return means
 }
 
 // pressure is how near a server is to its limits, over the last span intervals.

@@ -291,9 +291,9 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	f.Set(vHidden, hidden)
 	f.Set(vSync, rate(w.n[classSync]))
 	f.Set(vBytesPerCreate, ratio(w.bytes[1], w.n[classCreate]))
-	f.Set(vInFlight, inFlight(w.busyUsec(), w, sec))
-	f.Set(vDataInFlight, inFlight(w.dataUsec(), w, sec))
-	f.Set(vMetaInFlight, inFlight(w.metaUsec(), w, sec))
+	f.Set(vInFlight, inFlight(w.busyUsec(), w.ops(), sec))
+	f.Set(vDataInFlight, inFlight(w.dataUsec(), w.data(), sec))
+	f.Set(vMetaInFlight, inFlight(w.metaUsec(), w.meta(), sec))
 	r.setOSTs(jn, f)
 	f.Set(vMDTs, float64(jn.mdts))
 	f.Set(vDuty, j.writes.DutyCycle())
@@ -325,6 +325,9 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 			continue
 		}
 		h.add(j, n.victims)
+		if len(n.victims) == 0 {
+			h.ratio = larger(h.ratio, s.servedHarm(w, &n.total))
+		}
 		waitRatio = larger(waitRatio, n.now.waitRatio)
 		if worst == nil || n.now.score > worst.now.score {
 			worst, server = n, s.name
@@ -341,13 +344,9 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 }
 
 // inFlight is the mean number of RPCs in service (Little's law); unknown where
-// the release does not time operations.
-func inFlight(usec float64, w *work, seconds float64) float64 {
-	var timed float64
-	for c := range classes {
-		timed += w.timed[c]
-	}
-	if timed == 0 {
+// there were operations of which neither the job nor the server tells the time.
+func inFlight(usec, ops, seconds float64) float64 {
+	if usec == 0 && ops > 0 {
 		return math.NaN()
 	}
 	return series.Rate(usec/1e6, seconds)

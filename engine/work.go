@@ -137,6 +137,17 @@ func workOf(kind ioguard.TargetKind, deltas []ioguard.OpDelta) work {
 	return w
 }
 
+// estimate fills in the time in service of operations that the release counts
+// without timing them (before 2.14), from the means of the whole server. They
+// do not count as timed: no job's own latency can be told from them.
+func (w *work) estimate(means *[classes]float64) {
+	for c := range classes {
+		if w.n[c] > 0 && w.timed[c] == 0 && w.usec[c] == 0 {
+			w.usec[c] = w.n[c] * means[c]
+		}
+	}
+}
+
 // classOf maps an operation to its class. What OSTs call getattr, setattr or
 // create is the servers' own business, not a user's metadata operation.
 func classOf(kind ioguard.TargetKind, op ioguard.Op) class {

@@ -313,3 +313,49 @@ func (j *jumpy) step(t *testing.T, m *host.Host, at time.Time, findings map[stri
 	track(findings, j.e.Step(at).Events)
 	return 1
 }
+
+// TestOldRelease judges recordings as a server before 2.14 would tell them:
+// operations are counted, not timed, in whole seconds.
+func TestOldRelease(t *testing.T) {
+	for _, name := range []string{"01_benign_only", "1_checkpoint_storm", "2_smallfile_flood", "3_read_storm", "4_randwrite_hdd", "5_scan_flood", "6_benign_seqwriter", "7_benign_slowreads"} {
+		t.Run(name, func(t *testing.T) {
+			r := openRecording(t, filepath.Join(recordings, name+".tar.zst"))
+			s := replay(t, rewrite(t, r, same, untimed))
+			v := Judge(labelsOf(t, r), s.Findings, s.Interval)
+			if v.Precision != 1 || v.Recall != 1 {
+				t.Errorf("precision %v, recall %v", v.Precision, v.Recall)
+				for _, f := range s.Findings {
+					t.Logf("%s %s%s %s %v", f.Rule, f.JobID, f.Target, f.Severity, f.Evidence)
+				}
+			}
+		})
+	}
+}
+
+// untimed rewrites job_stats and md_stats in the form of 2.12.
+func untimed(name string, b []byte) []byte {
+	base := filepath.Base(name)
+	if base != "job_stats" && base != "md_stats" && !strings.Contains(name, "obdfilter") {
+		return b
+	}
+	var out strings.Builder
+	for _, line := range strings.SplitAfter(string(b), "\n") {
+		switch i := strings.Index(line, ", unit: usecs"); {
+		case i > 0 && (strings.HasPrefix(line, "  read:") || strings.HasPrefix(line, "  write:")):
+		case i > 0:
+			out.WriteString(line[:i] + ", unit:  reqs }\n")
+		case strings.HasPrefix(line, "  start_time") || strings.HasPrefix(line, "  elapsed_time"):
+		case strings.Contains(line, " samples [usecs]"):
+			if !strings.HasPrefix(line, "read ") && !strings.HasPrefix(line, "write ") {
+				out.WriteString(line[:strings.Index(line, "[usecs]")] + "[reqs]\n")
+			}
+		case strings.HasPrefix(line, "  snapshot_time:"):
+			out.WriteString(line[:strings.IndexByte(line, '.')] + "\n")
+		case strings.Contains(line, ", sumsq:"):
+			out.WriteString(line[:strings.Index(line, ", sumsq:")] + " }\n")
+		default:
+			out.WriteString(line)
+		}
+	}
+	return []byte(out.String())
+}
