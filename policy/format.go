@@ -32,7 +32,15 @@ func FormatNumber(v float64, unit Unit) string {
 	case Microseconds:
 		return formatMicroseconds(v)
 	case Ratio:
-		return short(v) + " times"
+		return formatRatio(v) + "x"
+	}
+	return short(v)
+}
+
+// formatRatio keeps the decimal of 3.0: beside 3.2 it says how exact it is.
+func formatRatio(v float64) string {
+	if a := math.Abs(v); a == 0 || a >= 0.095 && a < 9.95 {
+		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
 	return short(v)
 }
@@ -103,14 +111,15 @@ func safeText(s string) string {
 	return b.String()
 }
 
-// template is text with {{variable}} or {{variable | format}} in it. It has no
-// logic, on purpose.
+// template is text with {{variable}}, {{variable | format}} or, to count things,
+// {{variable | plural OST}} in it. It has no logic beyond that, on purpose.
 type template []piece
 
 type piece struct {
 	literal string // used when slot is nil
 	slot    *slot
 	unit    Unit
+	noun    string // what is counted, in the singular; "" for a bare number
 	name    string
 }
 
@@ -127,7 +136,7 @@ var formats = map[string]Unit{
 	"ratio": Ratio, "times": Ratio, "count": Count, "number": NoUnit,
 }
 
-var formatNames = []string{"bytes", "bytes_per_second", "per_second", "percent", "seconds", "microseconds", "times", "number"}
+var formatNames = []string{"bytes", "bytes_per_second", "per_second", "percent", "seconds", "microseconds", "times", "number", "plural NOUN"}
 
 // parseTemplate reads a text whose placeholders name variables of the subject.
 func parseTemplate(text string, kind SubjectKind) (template, []templateError) {
@@ -177,15 +186,31 @@ func parsePlaceholder(inner string, kind SubjectKind) (piece, *templateError) {
 	if !piped {
 		return p, nil
 	}
+	if s.text {
+		return piece{}, &templateError{0, fmt.Sprintf("%s is a string and takes no format", name), fmt.Sprintf("write {{%s}}", name)}
+	}
+	if word, noun, _ := strings.Cut(format, " "); word == "plural" {
+		if p.unit, p.noun = NoUnit, strings.TrimSpace(noun); p.noun == "" {
+			return piece{}, &templateError{0, "plural of what?", fmt.Sprintf("write {{%s | plural job}}", name)}
+		}
+		return p, nil
+	}
 	unit, ok := formats[format]
 	if !ok {
 		return piece{}, &templateError{0, fmt.Sprintf("no such format: %q", format), didYouMean(format, formatNames)}
 	}
-	if s.text {
-		return piece{}, &templateError{0, fmt.Sprintf("%s is a string and takes no format", name), fmt.Sprintf("write {{%s}}", name)}
-	}
 	p.unit = unit
 	return p, nil
+}
+
+// mentions reports whether the text holds one of the variables.
+func (t template) mentions(names []string) bool {
+	for _, p := range t {
+		if p.slot != nil && contains(names, p.name) {
+			return true
+		}
+	}
+	return false
 }
 
 // render fills the placeholders. It reports false when one of them is unknown.
@@ -221,7 +246,14 @@ func (p *piece) value(f Facts) (string, bool) {
 	case p.slot.isBool:
 		return "no", true
 	}
-	return FormatNumber(v, p.unit), true
+	text := FormatNumber(v, p.unit)
+	switch {
+	case p.noun == "":
+		return text, true
+	case text == "1":
+		return text + " " + p.noun, true
+	}
+	return text + " " + p.noun + "s", true
 }
 
 // varNames are the variables that a rule about kind may use.

@@ -74,8 +74,9 @@ type level struct {
 
 // fact is a sentence that proves a finding.
 type fact struct {
-	group string
-	text  template
+	group   string
+	text    template
+	running bool // it mentions a running variable
 }
 
 // factGroups are what a rule judges by, in the order in which people read it.
@@ -351,7 +352,7 @@ func (p *ruleParser) texts() {
 		}
 		for _, n := range p.list(group.value) {
 			if t := p.template(n, "facts "+g); t != nil {
-				p.rule.facts = append(p.rule.facts, fact{g, t})
+				p.rule.facts = append(p.rule.facts, fact{g, t, t.mentions(running)})
 			}
 		}
 	}

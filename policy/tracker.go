@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"sort"
 	"strings"
@@ -25,15 +26,18 @@ type Subject struct {
 // EventKind says what happened to a finding.
 type EventKind string
 
-// The kinds of event. A finding is updated when its severity rises, and only then.
+// The kinds of event. A finding is updated when its severity rises, and when a
+// number of its evidence becomes known that was not, and only then.
 const (
 	Opened  EventKind = "opened"
 	Updated EventKind = "updated"
 	Closed  EventKind = "closed"
 )
 
-// Event is a finding that opened, rose or closed. The finding shows the worst
-// moment: the highest severity so far and the values that first proved it.
+// Event is a finding that opened, was updated or closed. The finding shows the
+// worst moment: the highest severity so far and the values that first proved it.
+// What was not known then is filled in from the first moment at which it is, and
+// job.bursts and job.period_seconds are the latest.
 type Event struct {
 	Kind    EventKind
 	Finding ioguard.Finding
@@ -62,7 +66,8 @@ type state struct {
 	falses    int       // samples in a row with the condition false
 	step      uint64    // the last step in which it was true
 	open      bool
-	worst     ioguard.Finding
+	worst     ioguard.Finding // its map and slice are shared with events: replaced, never changed
+	sentences []string        // of the rule's facts, one each; "" while it says something unknown
 	worstRank int
 }
 
@@ -203,42 +208,100 @@ func (st *state) hold(r *Rule, s *Subject, severity ioguard.Severity, now time.T
 		st.trues++
 	}
 	st.lastTrue, st.step, st.falses = now, step, 0
-	rose := severity.Rank() > st.worstRank
+	rose, learned := severity.Rank() > st.worstRank, false
 	if rose {
 		st.worstRank = severity.Rank()
-		st.worst = r.finding(s, severity, st.start)
+		st.take(r, s, severity)
+	} else {
+		learned = st.learn(r, s.Facts)
 	}
 	switch {
 	case !st.open && r.For.over(now.Sub(st.start), st.trues):
 		st.open = true
 		return Event{Opened, st.worst}, true
-	case st.open && rose:
+	case st.open && (rose || learned):
 		return Event{Updated, st.worst}, true
 	}
 	return Event{}, false
 }
 
-// finding proves the rule with the subject's facts.
-func (r *Rule) finding(s *Subject, severity ioguard.Severity, start time.Time) ioguard.Finding {
-	f := ioguard.Finding{
-		Rule: r.Code, Title: r.Title, Subject: string(s.Kind), JobID: s.JobID, Target: s.Target,
-		FS: s.FS, Server: s.Server, Severity: severity, Action: r.Action, Start: start,
-		Evidence: make(map[string]float64, len(r.evidence)), Inferred: s.Inferred,
-	}
-	for _, name := range r.evidence {
-		v := s.Facts.Number(NumberID(slots[name].place))
-		if !math.IsNaN(v) && !math.IsInf(v, 0) { // what is unknown is left out; JSON has no word for it either
-			f.Evidence[name] = v
-		}
-	}
-	for _, fact := range r.facts {
-		if text, known := fact.text.render(s.Facts); known {
-			f.Facts = append(f.Facts, fact.group+": "+oneLine(text))
-		}
-	}
+// take makes this moment the worst one. What an earlier moment proved and this
+// one does not tell is kept.
+func (st *state) take(r *Rule, s *Subject, severity ioguard.Severity) {
+	before, said := st.worst.Evidence, st.sentences
 	advice, _ := r.advice.render(s.Facts)
-	f.Advice = strings.TrimSpace(advice)
-	return f
+	st.worst = ioguard.Finding{
+		Rule: r.Code, Title: r.Title, Subject: string(s.Kind), JobID: s.JobID, Target: s.Target,
+		FS: s.FS, Server: s.Server, Severity: severity, Action: r.Action, Start: st.start,
+		Evidence: map[string]float64{}, Advice: strings.TrimSpace(advice), Inferred: s.Inferred,
+	}
+	st.sentences = make([]string, len(r.facts))
+	st.learn(r, s.Facts)
+	for name, v := range before {
+		if _, known := st.worst.Evidence[name]; !known {
+			st.worst.Evidence[name] = v
+		}
+	}
+	for i, text := range said {
+		if st.sentences[i] == "" {
+			st.sentences[i] = text
+		}
+	}
+	st.say(r)
+}
+
+// running are the variables that tell of the whole time and not of a moment:
+// a finding shows their latest values.
+var running = []string{"job.bursts", "job.period_seconds"}
+
+// learn fills in what was not known so far, and what runs on. It reports whether
+// a number of the evidence became known. A sentence is rendered from one moment:
+// two numbers from different ones do not belong together.
+func (st *state) learn(r *Rule, f Facts) bool {
+	evidence, became := st.worst.Evidence, false
+	changed := false
+	for _, name := range r.evidence {
+		v := f.Number(NumberID(slots[name].place))
+		if math.IsNaN(v) || math.IsInf(v, 0) { // JSON has no word for it either
+			continue
+		}
+		old, known := evidence[name]
+		if known && (old == v || !contains(running, name)) {
+			continue
+		}
+		if !changed {
+			evidence, changed = maps.Clone(evidence), true
+		}
+		evidence[name] = v
+		became = became || !known
+	}
+	st.worst.Evidence = evidence
+	said := false
+	for i := range r.facts {
+		fact := &r.facts[i]
+		if st.sentences[i] != "" && !fact.running {
+			continue
+		}
+		if text, known := fact.text.render(f); known && text != st.sentences[i] {
+			st.sentences[i] = text
+			said = true
+		}
+	}
+	if said {
+		st.say(r)
+	}
+	return became
+}
+
+// say writes the sentences into the finding.
+func (st *state) say(r *Rule) {
+	var facts []string
+	for i, text := range st.sentences {
+		if text != "" {
+			facts = append(facts, r.facts[i].group+": "+oneLine(text))
+		}
+	}
+	st.worst.Facts = facts
 }
 
 func (s *Subject) id() string {

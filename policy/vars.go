@@ -103,6 +103,7 @@ var vars = []Var{
 	{"job.osts", Int, Count, ofJob, "OSTs touched"},
 	{"job.mdts", Int, Count, ofJob, "MDTs touched"},
 	{"job.top_ost_share", Double, Fraction, ofJob, "share of its bytes that go to its busiest OST"},
+	{"job.top_ost", String, NoUnit, ofJob, "name of its busiest OST"},
 	{"job.peer_osts", Int, Count, ofJob, "other OSTs in the pool of its busiest OST"},
 	{"job.peer_load", Double, Fraction, ofJob, "bytes moved by the busiest of those others, over those of its busiest OST"},
 	{"job.spinning_share", Double, Fraction, ofJob, "share of its data RPCs on rotating devices; unknown where the kind of device is"},

@@ -93,7 +93,7 @@ func TestFormatNumber(t *testing.T) {
 		{0.834, Fraction, "83%"}, {0.006, Fraction, "0.6%"}, {1, Fraction, "100%"},
 		{4, Seconds, "4 s"}, {600, Seconds, "10 min"}, {10800, Seconds, "3 h"}, {864000, Seconds, "10 days"},
 		{350, Microseconds, "350 us"}, {12000, Microseconds, "12 ms"}, {1.2e6, Microseconds, "1.2 s"},
-		{3.21, Ratio, "3.2 times"}, {7, Count, "7"}, {-3, NoUnit, "-3"},
+		{3.21, Ratio, "3.2x"}, {1, Ratio, "1.0x"}, {0, Ratio, "0.0x"}, {9.96, Ratio, "10x"}, {0.03, Ratio, "0.03x"}, {7, Count, "7"}, {-3, NoUnit, "-3"},
 		{math.NaN(), Bytes, "unknown"}, {math.Inf(1), Ratio, "unbounded"},
 	} {
 		if got := FormatNumber(tt.v, tt.unit); got != tt.want {
