@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ioguard": func() { os.Exit(run()) }})
+}
+
+// TestScripts runs the command line as its users do.
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("RECORDINGS", filepath.Join(root, "testdata", "recordings"))
+			e.Setenv("IOGUARD_CONFIG", filepath.Join(e.WorkDir, "ioguard.yaml"))
+			e.Setenv("TZ", "UTC")
+			conf := "state_dir: " + e.WorkDir + "\n"
+			return os.WriteFile(filepath.Join(e.WorkDir, "ioguard.yaml"), []byte(conf), 0o600)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":     exits,
+			"printable": printable,
+			"narrow":    narrow,
+			"bytes":     writeBytes,
+		},
+	})
+}
+
+// exits CODE PROGRAM ARGS... runs a program that must end with the code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// printable FILE fails when the file holds a control character other than newline.
+func printable(ts *testscript.TestScript, _ bool, args []string) {
+	for i, b := range []byte(ts.ReadFile(args[0])) {
+		if b < ' ' && b != '\n' || b >= 0x7f {
+			ts.Fatalf("byte %d of %s is %#x", i, args[0], b)
+		}
+	}
+}
+
+// narrow FILE fails when a line is longer than 79 characters.
+func narrow(ts *testscript.TestScript, _ bool, args []string) {
+	for i, line := range strings.Split(ts.ReadFile(args[0]), "\n") {
+		if n := len([]rune(line)); n > 79 {
+			ts.Fatalf("%s:%d is %d wide: %s", args[0], i+1, n, line)
+		}
+	}
+}
+
+// bytes FILE TEXT writes a Go string literal's text.
+func writeBytes(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := strconv.Unquote(`"` + args[1] + `"`)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
