@@ -66,9 +66,9 @@ fuzz:
 ## golden: write the generated documents and golden files anew; look at git diff after it
 golden:
 	$(tools)
-	@set -e; grep -rHoE 'flag\.Bool\("(golden|update)"' --include='*_test.go' . | sort -u | while IFS=: read -r file flag; do \
-		flag=$${flag#*\"}; (set -x; $(GO) test -count=1 "$$(dirname $$file)" -"$${flag%\"}"); \
-	done
+	@grep -rHoE 'flag\.Bool\("(golden|update)"' --include='*_test.go' . | sort -u | { failed=0; while IFS=: read -r file flag; do \
+		flag=$${flag#*\"}; $(GO) test -count=1 "$$(dirname $$file)" -"$${flag%\"}" || failed=1; \
+	done; exit $$failed; }
 
 ## clean: remove what make made
 clean:
