@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"path"
 	"strings"
 	"time"
@@ -32,7 +33,9 @@ type TestFailure struct {
 // RunTests runs every tests.yaml in a tree on the rule beside it. The error is
 // Problems where a rule or a test is not valid; then nothing was run. Time is
 // virtual: value number i of a series belongs to the interval that ends at
-// i times the interval after the start.
+// i times the interval after the start. A series of the job (ost, ...) "*" is
+// that of every job which the case names and which has no series of its own for
+// the variable.
 func RunTests(fsys fs.FS) ([]TestResult, error) {
 	p, problems, err := load(fsys, compileNow)
 	if err != nil {
@@ -342,7 +345,7 @@ func (t *ruleTest) run(r *Rule, file string) TestResult {
 	return result
 }
 
-// subjects are those that are there in a step: one of their series has not ended.
+// subjects are those that are there in a step: one of their own series has not ended.
 func (t *ruleTest) subjects(step int) []Subject {
 	type id struct {
 		kind       SubjectKind
@@ -350,10 +353,12 @@ func (t *ruleTest) subjects(step int) []Subject {
 	}
 	index := map[id]int{}
 	var out []Subject
+	var own []testSeries // that have a value in this step
 	for _, s := range t.series {
-		if step >= len(s.values) || s.values[step].kind == stale {
+		if s.ofAll() || step >= len(s.values) || s.values[step].kind == stale {
 			continue
 		}
+		own = append(own, s)
 		key := id{s.subject.Kind, s.subject.FS, s.subject.id()}
 		i, ok := index[key]
 		if !ok {
@@ -367,14 +372,29 @@ func (t *ruleTest) subjects(step int) []Subject {
 		if out[i].Server == "" {
 			out[i].Server = s.subject.Server
 		}
-		out[i].Facts.put(s.slot, s.values[step])
+	}
+	for _, s := range t.series {
+		for i := range out {
+			if s.ofAll() && step < len(s.values) && out[i].Kind == s.subject.Kind && (s.subject.FS == "" || s.subject.FS == out[i].FS) {
+				out[i].Facts.put(s.slot, s.values[step])
+			}
+		}
+	}
+	for _, s := range own {
+		out[index[id{s.subject.Kind, s.subject.FS, s.subject.id()}]].Facts.put(s.slot, s.values[step])
 	}
 	return out
 }
 
+// ofAll reports whether the series is that of every subject of its kind.
+func (s *testSeries) ofAll() bool { return s.subject.id() == "*" }
+
 func (f Facts) put(s slot, v value) {
 	switch {
+	case v.kind != given && s.text:
+		f.SetText(TextID(s.place), "")
 	case v.kind != given:
+		f.Set(NumberID(s.place), math.NaN())
 	case s.text:
 		f.SetText(TextID(s.place), v.text)
 	default:

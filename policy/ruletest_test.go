@@ -44,6 +44,29 @@ tests:
 	}
 }
 
+// A series of job "*" is that of every job in the case without one of its own.
+func TestSeriesOfAll(t *testing.T) {
+	results, err := RunTests(tree("demo/policy.yaml", strings.Replace(smallRule, "0.5", "0.5 && job.osts > 2", 1), "demo/tests.yaml", `tests:
+- name: all but one
+  input_series:
+  - {series: 'job.osts{job="4"}', values: '5'}
+  - {series: 'share.write{job="*"}', values: '0.6 0.6'}
+  - {series: 'job.osts{job="1"}', values: '5 1'}
+  - {series: 'job.osts{job="2",fs="x"}', values: '5 5 5'}
+  - {series: 'job.osts{job="3"}', values: '5'}
+  - {series: 'share.write{job="3"}', values: '0.1'}
+  - {series: 'share.write{job="4"}', values: '_'}
+  - {series: 'share.write{job="*",fs="y"}', values: '0'}
+  expect:
+  - {at: 0s, findings: [{job: 1}, {job: 2, fs: x}]}
+  - {at: 5s, findings: [{job: 2}]}
+  - {at: 10s, findings: none}
+`))
+	if err != nil || len(results) != 1 || !results[0].Passed {
+		t.Errorf("%+v, %v", results, err)
+	}
+}
+
 func TestRunTestsProblems(t *testing.T) {
 	for _, tt := range []struct{ tests, want string }{
 		{"", "demo/tests.yaml:1:1: file is empty"},
