@@ -437,20 +437,27 @@ func (d *JobStatsDecoder) decodeCounter(s *lineShape, line, rest []byte) string 
 // parseUsual reads the fields in the order in which every release prints them,
 // at a third of the cost of parseBraces, and gives up at anything unusual.
 func (d *JobStatsDecoder) parseUsual(c *JobCounter, s []byte) bool {
-	i := skipBlanks(s, 0)
-	var ok bool
-	if i, ok = field(s, i, "{ samples:", &c.Samples); !ok {
+	i, ok := field(s, skipBlanks(s, 0), "{ samples:", &c.Samples)
+	if !ok {
 		return false
 	}
 	if i = eat(s, i, ", unit:"); i < 0 {
 		return false
 	}
 	i = skipBlanks(s, i)
-	k := i
-	for i < len(s) && s[i]-'a' < 26 {
-		i++
+	switch { // units are told by their ends: "usecs, " and "bytes, ", "reqs }"
+	case eat(s, i, "usecs") > 0:
+		c.Unit, i = UnitUsecs, i+5
+	case eat(s, i, "bytes") > 0:
+		c.Unit, i = UnitBytes, i+5
+	case eat(s, i, "reqs") > 0:
+		c.Unit, i = UnitReqs, i+4
+	default:
+		return false
 	}
-	c.Unit = parseUnit(s[k:i])
+	if closes(s, i) {
+		return true
+	}
 	if i, ok = field(s, i, ", min:", &c.Min); !ok {
 		return false
 	}
@@ -460,18 +467,25 @@ func (d *JobStatsDecoder) parseUsual(c *JobCounter, s []byte) bool {
 	if i, ok = field(s, i, ", sum:", &c.Sum); !ok {
 		return false
 	}
+	if closes(s, i) {
+		return true
+	}
 	if i, ok = field(s, i, ", sumsq:", &c.SumSq); !ok {
 		return false
 	}
-	if len(s)-i == 2 && s[i] == ' ' && s[i+1] == '}' {
+	if closes(s, i) {
 		return true
 	}
 	if i = eat(s, i, ", hist: "); i < 0 {
 		return false
 	}
 	n, why := d.parseHist(c, s[i:])
-	i += n
-	return why == "" && len(s)-i == 2 && s[i] == ' ' && s[i+1] == '}'
+	return why == "" && closes(s, i+n)
+}
+
+// closes reports whether nothing but the closing brace is left.
+func closes(s []byte, i int) bool {
+	return len(s)-i == 2 && s[i] == ' ' && s[i+1] == '}'
 }
 
 // field reads a literal, blanks and a number that starts at i and returns

@@ -13,8 +13,20 @@ type JobTotals struct {
 	order   []*JobTotal
 	targets map[string]int32 // name -> number
 	unnamed int32            // targets without a name, numbered downwards
+	current int32            // target of the last entry; 0 before any
 	dec     JobStatsDecoder
-	slab    []JobCounter
+	slab    []CounterSum
+}
+
+// CounterSum is a counter summed over targets. Fields that the release does not
+// print are zero.
+type CounterSum struct {
+	Samples uint64
+	Min     uint64
+	Max     uint64
+	Sum     uint64
+	Op      ioguard.Op
+	Unit    CounterUnit
 }
 
 // JobTotal is one job's counters over all targets. Counters without samples are
@@ -22,7 +34,7 @@ type JobTotals struct {
 type JobTotal struct {
 	ID       string // decoded
 	Targets  int    // targets on which the job has an entry
-	Counters []JobCounter
+	Counters []CounterSum
 
 	lastTarget int32
 	targets    []int32 // beyond one
@@ -35,25 +47,33 @@ func (t *JobTotals) Jobs() []*JobTotal { return t.order }
 // targets, with or without names. It returns the lines that were not understood.
 // Entries of a named target count for that target; each header of a dump
 // without names starts another target. After an error what was read is kept.
-func (t *JobTotals) Add(r io.Reader) (Skipped, error) {
+func (t *JobTotals) Add(r io.Reader) (Skipped, error) { return t.add(r, false) }
+
+// add sums one file, or a part of one that continues with the target of the
+// part before.
+func (t *JobTotals) add(r io.Reader, continues bool) (Skipped, error) {
 	if t.jobs == nil {
 		t.jobs = make(map[string]*JobTotal)
 		t.targets = make(map[string]int32)
 	}
 	t.dec.Reset(r)
 	headers := -1
-	var target int32
 	var name []byte
 	for t.dec.Next() {
 		if h := t.dec.headers; h != headers || string(name) != string(t.dec.Target()) {
 			headers, name = h, append(name[:0], t.dec.Target()...)
-			target = t.target(name)
+			if continues && len(name) == 0 {
+				t.current = inherited - int32(h)
+			} else {
+				t.current = t.target(name)
+			}
 		}
-		t.entry(t.dec.Decode(), target)
+		t.entry(t.dec.Decode(), t.current)
 	}
 	return t.dec.Skipped(), t.dec.Err()
 }
 
+// target numbers the target of that name; every one without a name is another.
 func (t *JobTotals) target(name []byte) int32 {
 	if len(name) == 0 {
 		t.unnamed--
@@ -79,7 +99,8 @@ func (t *JobTotals) entry(e *JobEntry, target int32) {
 	j.seenOn(target)
 	for i := range e.Counters {
 		if e.Counters[i].Samples > 0 {
-			j.add(&e.Counters[i], i)
+			c := sumOf(&e.Counters[i])
+			j.add(&c, i)
 		}
 	}
 }
@@ -93,13 +114,12 @@ func (t *JobTotals) first(j *JobTotal, e *JobEntry) {
 		}
 	}
 	if cap(t.slab)-len(t.slab) < n {
-		t.slab = make([]JobCounter, 0, max(n, 4096))
+		t.slab = make([]CounterSum, 0, max(n, 4096))
 	}
 	from := len(t.slab)
 	for i := range e.Counters {
-		if c := e.Counters[i]; c.Samples > 0 {
-			c.Hist = nil
-			t.slab = append(t.slab, c)
+		if c := &e.Counters[i]; c.Samples > 0 {
+			t.slab = append(t.slab, sumOf(c))
 		}
 	}
 	j.Counters = t.slab[from:len(t.slab):len(t.slab)]
@@ -124,7 +144,7 @@ func (j *JobTotal) seenOn(target int32) {
 
 // add sums a counter; one of another unit is another counter (an OST of 2.5
 // counts bytes under the names that later releases use for times).
-func (j *JobTotal) add(c *JobCounter, hint int) {
+func (j *JobTotal) add(c *CounterSum, hint int) {
 	for i := range j.Counters {
 		k := &j.Counters[(i+hint)%len(j.Counters)]
 		if k.Op != c.Op || k.Unit != c.Unit {
@@ -134,16 +154,17 @@ func (j *JobTotal) add(c *JobCounter, hint int) {
 		k.Min = min(k.Min, c.Min)
 		k.Max = max(k.Max, c.Max)
 		k.Sum += c.Sum
-		k.SumSq += c.SumSq
 		return
 	}
-	n := *c
-	n.Hist = nil
-	j.Counters = append(j.Counters, n)
+	j.Counters = append(j.Counters, *c)
+}
+
+func sumOf(c *JobCounter) CounterSum {
+	return CounterSum{Samples: c.Samples, Min: c.Min, Max: c.Max, Sum: c.Sum, Op: c.Op, Unit: c.Unit}
 }
 
 // Counter gives the sum of a counter, nil where the job has none.
-func (j *JobTotal) Counter(op ioguard.Op) *JobCounter {
+func (j *JobTotal) Counter(op ioguard.Op) *CounterSum {
 	for i := range j.Counters {
 		if j.Counters[i].Op == op {
 			return &j.Counters[i]
@@ -211,7 +232,7 @@ func MergeJobs(jobs []*JobTotal, f JobIDFormat) []*JobTotal {
 		key := id.Key()
 		m := byKey[key]
 		if m == nil {
-			m = &JobTotal{ID: key, Targets: j.Targets, Counters: append([]JobCounter(nil), j.Counters...),
+			m = &JobTotal{ID: key, Targets: j.Targets, Counters: append([]CounterSum(nil), j.Counters...),
 				lastTarget: j.lastTarget, targets: append([]int32(nil), j.targets...)}
 			byKey[key] = m
 			out = append(out, m)
