@@ -2,6 +2,7 @@ package policy
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,4 +116,74 @@ func TestDefaultRulesNeedProof(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The tests of the built-in rules bite: no comparison can be made always true or
+// always false without a case that fails.
+func TestDefaultTestsBite(t *testing.T) {
+	for _, r := range Default().Rules {
+		data, err := fs.ReadFile(DefaultFS(), r.Code+"/"+TestsFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests, problems := parseTests(r.Code, data)
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		pass := func(mutant *Rule) bool {
+			return !slices.ContainsFunc(tests, func(c ruleTest) bool { return !c.run(mutant, r.Code).Passed })
+		}
+		try := func(key string, c *condition, set func(*Rule, *condition)) {
+			for _, term := range terms(c.source) {
+				for _, instead := range []string{"true", "false"} {
+					if c.source[term.start:term.end] == instead {
+						continue
+					}
+					source := c.source[:term.start] + instead + c.source[term.end:]
+					changed, problems := compileNow(source, r.Subject)
+					if problems != nil {
+						t.Fatalf("%s: %s: %v", r.Code, source, problems)
+					}
+					mutant := *r
+					if set(&mutant, changed); pass(&mutant) {
+						t.Errorf("%s: with %s for %q in %s all tests pass", r.Code, instead, c.source[term.start:term.end], key)
+					}
+				}
+			}
+		}
+		try("when", r.when, func(r *Rule, c *condition) { r.when = c })
+		try("keep_when", r.keepWhen, func(r *Rule, c *condition) { r.keepWhen = c })
+		for i, l := range r.levels {
+			try("severity "+string(l.severity), l.when, func(r *Rule, c *condition) {
+				r.levels = slices.Clone(r.levels)
+				r.levels[i].when = c
+			})
+		}
+	}
+}
+
+type span struct{ start, end int }
+
+// terms are what && and || join, at every depth, without the brackets around it.
+func terms(s string) []span {
+	var out []span
+	for start := 0; start < len(s); {
+		end := len(s)
+		for _, op := range []string{"&&", "||"} {
+			if i := strings.Index(s[start:], op); i >= 0 {
+				end = min(end, start+i)
+			}
+		}
+		term := strings.TrimSpace(s[start:end])
+		for strings.HasPrefix(term, "(") && strings.Count(term, "(") > strings.Count(term, ")") {
+			term = term[1:]
+		}
+		for strings.HasSuffix(term, ")") && strings.Count(term, ")") > strings.Count(term, "(") {
+			term = term[:len(term)-1]
+		}
+		at := start + strings.Index(s[start:end], term)
+		out = append(out, span{at, at + len(term)})
+		start = end + 2
+	}
+	return out
 }
