@@ -42,10 +42,12 @@ type Engine struct {
 	jobs     map[jobKey]*job
 	ids      map[string]string // raw id -> key
 	owners   map[string]ioguard.Owner
-	minute   minute
-	subjects []policy.Subject // reused
-	facts    []policy.Facts   // reused
-	round    int
+	// clientJobs are the jobs on a client's node, by NID
+	clientJobs map[string][]string
+	minute     minute
+	subjects   []policy.Subject // reused
+	facts      []policy.Facts   // reused
+	round      int
 }
 
 // jobKey names a job: one Slurm number may work on two file systems.
@@ -108,6 +110,8 @@ func New(cfg Config) *Engine {
 		jobs:    make(map[jobKey]*job),
 		ids:     make(map[string]string),
 		owners:  make(map[string]ioguard.Owner),
+
+		clientJobs: make(map[string][]string),
 	}
 	e.setFormat(cfg.JobIDName)
 	return e
@@ -123,7 +127,15 @@ func (e *Engine) setFormat(name string) {
 	clear(e.ids)
 }
 
-// SetOwners tells the engine what Slurm knows of jobs, by Slurm job id.
+// SetClientJobs tells which jobs run on the node of a client, by its NID. Work
+// of that client which no job accounts for is then attributed among them.
+func (e *Engine) SetClientJobs(jobs map[string][]string) {
+	for nid, ids := range jobs {
+		e.clientJobs[nid] = ids
+	}
+}
+
+// SetOwners tells the engine what Slurm knows of jobs, by job id.
 func (e *Engine) SetOwners(owners map[string]ioguard.Owner) {
 	for id, o := range owners {
 		e.owners[id] = o
@@ -389,7 +401,9 @@ func (e *Engine) prune() {
 		for k, j := range e.jobs {
 			if e.round-j.lastRound > 512 {
 				delete(e.jobs, k)
+				delete(e.owners, k.key)
 			}
 		}
+		clear(e.clientJobs) // jobs move on; they are asked for again while it matters
 	}
 }

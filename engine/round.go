@@ -170,25 +170,57 @@ func (r *round) findHidden(t *target) {
 		}
 	}
 	u.NIDShare = series.Share(t.exports[u.NID], all)
+	r.attribute(t, &u, seen)
+	r.servers[s].hidden += hidden * r.servers[s].seconds / seconds
+	r.unaccounted = append(r.unaccounted, u)
+}
+
+// nidShare is the share of a target's getattr from which on one client's node
+// decides whose they are.
+const nidShare = 0.8
+
+// attribute divides hidden getattr among the jobs that do visible ones, in
+// proportion. Where one client does nearly all of them and Slurm tells which
+// jobs run there, only those are asked; when none of them shows on the target,
+// they share evenly.
+func (r *round) attribute(t *target, u *Unaccounted, seen map[*job]float64) {
+	if ids := r.engine.clientJobs[u.NID]; len(ids) > 0 && u.NIDShare >= nidShare {
+		here := make(map[*job]float64, len(ids))
+		for _, id := range ids {
+			if j := r.engine.jobs[jobKey{t.fs, id}]; j != nil {
+				here[j] = seen[j]
+			}
+		}
+		if len(here) > 0 {
+			seen = here
+		}
+	}
+	var all float64
+	for _, n := range seen {
+		all += n
+	}
 	type part struct {
 		j *job
 		n float64
 	}
 	var parts []part
 	for j, n := range seen {
+		if all == 0 {
+			n = 1 / float64(len(seen))
+		} else {
+			n /= all
+		}
 		parts = append(parts, part{j, n})
 	}
 	sort.Slice(parts, func(a, b int) bool {
 		return parts[a].n > parts[b].n || parts[a].n == parts[b].n && parts[a].j.key < parts[b].j.key
 	})
 	for _, p := range parts {
-		r.hidden[p.j] += u.PerSecond * p.n / accounted
-		if p.n >= accounted/20 {
+		r.hidden[p.j] += u.PerSecond * p.n
+		if p.n >= 0.05 {
 			u.Jobs = append(u.Jobs, p.j.key)
 		}
 	}
-	r.servers[s].hidden += hidden * r.servers[s].seconds / seconds
-	r.unaccounted = append(r.unaccounted, u)
 }
 
 // subjects lists what the policy is to judge. Jobs with no share worth naming
@@ -264,7 +296,7 @@ const blameShare = 0.2
 func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	j, w, sec := jn.job, &jn.work, jn.seconds
 	rate := func(n float64) float64 { return series.Rate(n, sec) }
-	o := r.engine.owners[j.id.SlurmID]
+	o := r.engine.owners[j.key]
 	f.SetText(vJobID, j.key)
 	f.SetText(vJobUser, userOf(j, &o))
 	f.SetText(vJobAccount, o.Account)
@@ -393,6 +425,9 @@ func (r *round) setOSTs(jn *jobNow, f policy.Facts) {
 	}
 	f.Set(vOSTs, float64(len(jn.osts)))
 	f.Set(vTopOST, ratio(top, bytes))
+	if busiest != nil {
+		f.SetText(vTopOSTName, busiest.name)
+	}
 	if known == rpcs {
 		f.Set(vSpinning, ratio(spinning, known))
 	}

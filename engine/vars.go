@@ -25,6 +25,7 @@ var (
 	vMetaInFlight          = policy.MustNumber("job.meta_in_flight")
 	vOSTs, vMDTs           = policy.MustNumber("job.osts"), policy.MustNumber("job.mdts")
 	vTopOST                = policy.MustNumber("job.top_ost_share")
+	vTopOSTName            = policy.MustText("job.top_ost")
 	vSpinning              = policy.MustNumber("job.spinning_share")
 	vPeerOSTs, vPeerLoad   = policy.MustNumber("job.peer_osts"), policy.MustNumber("job.peer_load")
 	vDuty, vPeriod         = policy.MustNumber("job.duty_cycle"), policy.MustNumber("job.period_seconds")

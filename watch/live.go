@@ -16,10 +16,11 @@ import (
 	"ioguard/policy"
 )
 
-// Owners answers who owns jobs; package slurm does. It may take seconds and
-// answers for those it knows.
+// Owners answers who owns jobs and which run on a node; package slurm does. It
+// may take seconds and answers for those it knows.
 type Owners interface {
 	Owners(ctx context.Context, now time.Time, ids []string) map[string]ioguard.Owner
+	JobsOnNode(ctx context.Context, now time.Time, node string) []ioguard.Owner
 }
 
 // Agent watches one server.
@@ -27,8 +28,10 @@ type Agent struct {
 	Host     *host.Host
 	Engine   *engine.Engine
 	Interval time.Duration
-	Samples  int    // stop after that many; 0 goes on until the context ends
-	Owners   Owners // nil where there is no Slurm
+	Samples  int                            // stop after that many; 0 goes on until the context ends
+	Owners   Owners                         // nil where there is no Slurm
+	Nodes    func(nid string) string        // the node of a client, "" where unknown; nil knows none
+	Told     func(map[string]ioguard.Owner) // sees what Slurm told, on the loop's own goroutine
 	Log      hclog.Logger
 	// Visit sees every round that was judged. Its error ends the watch.
 	Visit func(now time.Time, r *engine.Result) error
@@ -39,7 +42,7 @@ type Agent struct {
 // failed over, and come back.
 func (a *Agent) Run(ctx context.Context) error {
 	c := &collect.Collector{Interval: a.Interval}
-	ask := newAsker(a.Owners)
+	ask := newAsker(a.Owners, a.Nodes)
 	defer ask.stop()
 	problems := newRepeats(10 * time.Minute)
 	tick := time.NewTicker(a.Interval)
@@ -89,8 +92,12 @@ func noTargets(name string, err error) error {
 }
 
 func (a *Agent) judge(iv *ioguard.Interval, now time.Time, ask *asker) error {
-	if owners := ask.answer(); owners != nil {
-		a.Engine.SetOwners(owners)
+	if known, ok := ask.answer(); ok {
+		a.Engine.SetOwners(known.owners)
+		a.Engine.SetClientJobs(known.clients)
+		if a.Told != nil {
+			a.Told(known.owners)
+		}
 	}
 	a.Engine.Feed(iv, now)
 	if iv.Kind == ioguard.DeltaFirst {
@@ -100,7 +107,7 @@ func (a *Agent) judge(iv *ioguard.Interval, now time.Time, ask *asker) error {
 	for _, err := range r.Problems {
 		a.Log.Error("evaluate rule", "error", err)
 	}
-	ask.about(now, r.Subjects)
+	ask.about(now, &r)
 	if a.Visit != nil {
 		return a.Visit(now, &r)
 	}
@@ -111,46 +118,70 @@ func (a *Agent) judge(iv *ioguard.Interval, now time.Time, ask *asker) error {
 // round's question is there for a later one.
 type asker struct {
 	owners  Owners
+	nodes   func(nid string) string
 	busy    bool
-	answers chan map[string]ioguard.Owner
+	answers chan known
 	cancel  context.CancelFunc
 	ctx     context.Context
 }
 
-func newAsker(o Owners) *asker {
+// known is an answer: owners by job, and the jobs on clients' nodes by NID.
+type known struct {
+	owners  map[string]ioguard.Owner
+	clients map[string][]string
+}
+
+func newAsker(o Owners, nodes func(string) string) *asker {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &asker{owners: o, answers: make(chan map[string]ioguard.Owner, 1), ctx: ctx, cancel: cancel}
+	return &asker{owners: o, nodes: nodes, answers: make(chan known, 1), ctx: ctx, cancel: cancel}
 }
 
 func (a *asker) stop() { a.cancel() }
 
-// answer gives what came in since the last call, nil for nothing.
-func (a *asker) answer() map[string]ioguard.Owner {
+// answer gives what came in since the last call.
+func (a *asker) answer() (known, bool) {
 	select {
-	case m := <-a.answers:
+	case k := <-a.answers:
 		a.busy = false
-		return m
+		return k, true
 	default:
-		return nil
+		return known{}, false
 	}
 }
 
-// about asks about the jobs that were judged: those are the ones worth naming.
-func (a *asker) about(now time.Time, subjects []policy.Subject) {
+// about asks about the jobs that were judged, for those are worth naming, and
+// about the clients that did work which no job accounts for.
+func (a *asker) about(now time.Time, r *engine.Result) {
 	if a.owners == nil || a.busy {
 		return
 	}
 	var ids []string
-	for i := range subjects {
-		if subjects[i].Kind == policy.JobSubject {
-			ids = append(ids, subjects[i].JobID)
+	for i := range r.Subjects {
+		if s := &r.Subjects[i]; s.Kind == policy.JobSubject {
+			ids = append(ids, s.JobID)
 		}
 	}
-	if len(ids) == 0 {
+	clients := map[string]string{}
+	for _, u := range r.Unaccounted {
+		if a.nodes != nil && u.NID != "" {
+			if node := a.nodes(u.NID); node != "" {
+				clients[u.NID] = node
+			}
+		}
+	}
+	if len(ids) == 0 && len(clients) == 0 {
 		return
 	}
 	a.busy = true
-	go func() { a.answers <- a.owners.Owners(a.ctx, now, ids) }()
+	go func() {
+		k := known{owners: a.owners.Owners(a.ctx, now, ids), clients: map[string][]string{}}
+		for nid, node := range clients {
+			for _, o := range a.owners.JobsOnNode(a.ctx, now, node) {
+				k.clients[nid] = append(k.clients[nid], o.JobID)
+			}
+		}
+		a.answers <- k
+	}()
 }
 
 // repeats lets a text through once per span.

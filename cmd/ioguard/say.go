@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ioguard"
+	"ioguard/engine"
 	"ioguard/policy"
 	"ioguard/view"
 	"ioguard/watch"
@@ -18,6 +19,62 @@ type sayer struct {
 	out    io.Writer
 	json   bool
 	opened int
+	hiding map[string]bool // targets and clients whose hidden work was told
+}
+
+// unaccountedJSON is work that job_stats do not show, as --json prints it.
+type unaccountedJSON struct {
+	Event            string   `json:"event,omitempty"`
+	Target           string   `json:"target"`
+	GetattrPerSecond float64  `json:"getattr_per_second"`
+	Share            float64  `json:"share"`
+	NID              string   `json:"nid,omitempty"`
+	NIDShare         float64  `json:"nid_share,omitempty"`
+	Jobs             []string `json:"inferred_jobs"`
+}
+
+func jsonUnaccounted(u *engine.Unaccounted, event string) unaccountedJSON {
+	j := unaccountedJSON{event, u.Target, u.PerSecond, u.Share, u.NID, u.NIDShare, []string{}}
+	for _, id := range u.Jobs {
+		j.Jobs = append(j.Jobs, validText(id))
+	}
+	return j
+}
+
+// unaccounted tells of a target that does more than its jobs account for, when
+// it begins.
+func (s *sayer) unaccounted(now time.Time, list []engine.Unaccounted) error {
+	still := make(map[string]bool, len(list))
+	for i := range list {
+		u := &list[i]
+		key := u.Target + " " + u.NID // told again once the client is known
+		still[key] = true
+		if s.hiding[key] {
+			continue
+		}
+		var err error
+		if s.json {
+			err = s.line(jsonUnaccounted(u, "unaccounted"))
+		} else {
+			_, err = fmt.Fprintf(s.out, "%s unaccounted %s\n", now.Format(time.TimeOnly), unaccountedText(u))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.hiding = still
+	return nil
+}
+
+func unaccountedText(u *engine.Unaccounted) string {
+	text := fmt.Sprintf("%s: %s getattr/s (%s) show in no job's counters", view.Safe(u.Target), view.Count(u.PerSecond), view.Percent(u.Share))
+	if u.NID != "" {
+		text += fmt.Sprintf("; %s of them from %s", view.Percent(u.NIDShare), view.Safe(u.NID))
+	}
+	if len(u.Jobs) > 0 {
+		text += "; inferred: job " + view.Safe(strings.Join(u.Jobs, ", "))
+	}
+	return text
 }
 
 // findingJSON is a finding as --json prints it, stable: times are Unix seconds,

@@ -63,6 +63,8 @@ type topJSON struct {
 	By      string   `json:"by"`
 	GroupBy string   `json:"group_by"`
 	Rows    []topRow `json:"rows"`
+
+	Unaccounted []unaccountedJSON `json:"unaccounted,omitempty"` // of a live top
 }
 
 // sinceOf is the begin of --since; zero without one. Days are understood.
@@ -351,6 +353,7 @@ type liveTop struct {
 	owners    *slurm.Directory
 	now       time.Time
 	elapsed   time.Duration
+	hidden    []engine.Unaccounted
 }
 
 func (l *liveTop) sample(ctx context.Context) error {
@@ -362,7 +365,7 @@ func (l *liveTop) sample(ctx context.Context) error {
 	l.elapsed = iv.Elapsed
 	l.engine.Feed(iv, l.now)
 	if iv.Kind != ioguard.DeltaFirst {
-		l.engine.Step(l.now)
+		l.hidden = l.engine.Step(l.now).Unaccounted
 	}
 	return nil
 }
@@ -389,7 +392,19 @@ func (l *liveTop) print(c *cli.Context, q store.TopQuery) error {
 	if err := s.Write(c.Context, b); err != nil {
 		return readError(err)
 	}
-	return topOf(c, s, q, topJSON{Until: unix(l.now), Seconds: l.elapsed.Seconds()})
+	head := topJSON{Until: unix(l.now), Seconds: l.elapsed.Seconds()}
+	for i := range l.hidden {
+		head.Unaccounted = append(head.Unaccounted, jsonUnaccounted(&l.hidden[i], ""))
+	}
+	if err := topOf(c, s, q, head); err != nil {
+		return err
+	}
+	if !c.Bool("json") && !c.Bool("csv") {
+		for i := range l.hidden {
+			fmt.Fprintf(c.App.ErrWriter, "ioguard: unaccounted: %s\n", unaccountedText(&l.hidden[i]))
+		}
+	}
+	return nil
 }
 
 func idsOf(windows []ioguard.Window) []string {

@@ -149,9 +149,16 @@ func (w *watching) live(c *cli.Context, conf *config, interval time.Duration) er
 		}
 		defer w.keeper.Store.Close()
 	}
-	a := &watch.Agent{Host: h, Engine: w.engine, Interval: interval, Log: w.log, Visit: w.visit}
 	directory := slurm.New(h.Run)
-	a.Owners = told{directory, w}
+	a := &watch.Agent{Host: h, Engine: w.engine, Interval: interval, Log: w.log, Visit: w.visit, Owners: directory,
+		Nodes: watch.NodesOf(h.FS), Told: func(owners map[string]ioguard.Owner) {
+			if text := directory.Problem(); text != "" {
+				w.log.Info("jobs stay unnamed", "problem", text)
+			}
+			if w.keeper != nil {
+				w.keeper.SetOwners(owners)
+			}
+		}}
 	if c.Bool("once") {
 		a.Samples = 3
 	} else {
@@ -196,6 +203,9 @@ func (w *watching) keep(name, agent string, fresh bool) error {
 
 // visit says and keeps what a round found. Records that cannot be written end no watch.
 func (w *watching) visit(now time.Time, r *engine.Result) error {
+	if err := w.say.unaccounted(now, r.Unaccounted); err != nil {
+		return err
+	}
 	for _, ev := range r.Events {
 		if err := w.say.event(now, ev); err != nil {
 			return err
@@ -214,18 +224,4 @@ func (w *watching) visit(now time.Time, r *engine.Result) error {
 	}
 	w.kept = err
 	return nil
-}
-
-// told hands what Slurm says to the records as well.
-type told struct {
-	*slurm.Directory
-	w *watching
-}
-
-func (t told) Owners(ctx context.Context, now time.Time, ids []string) map[string]ioguard.Owner {
-	m := t.Directory.Owners(ctx, now, ids)
-	if text := t.Problem(); text != "" {
-		t.w.log.Info("jobs stay unnamed", "problem", text)
-	}
-	return m
 }
