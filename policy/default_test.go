@@ -92,9 +92,56 @@ func TestDefaultRulesAreFair(t *testing.T) {
 		if len(groups) != len(factGroups) {
 			t.Errorf("%s: facts only for %v", r.Code, groups)
 		}
+		for key, sources := range all {
+			for _, source := range sources {
+				c, problems := compileNow(source, r.Subject)
+				if problems != nil {
+					t.Fatal(problems)
+				}
+				for _, name := range c.numbers {
+					if !slices.Contains(r.evidence, name) {
+						t.Errorf("%s: %s judges by %s, which is no evidence", r.Code, key, name)
+					}
+				}
+			}
+		}
 		if r.Keep == (Span{}) || r.For == (Span{}) {
 			t.Errorf("%s: for %v, keep %v", r.Code, r.For, r.Keep)
 		}
+	}
+}
+
+// A job whose bytes go to one OST is no storm and a storm is no hot OST: however
+// its bytes lie, it is told one thing.
+func TestHotOSTOrStorm(t *testing.T) {
+	blamed := map[string]int{}
+	for _, top := range []float64{0.17, 0.5, 0.79, 0.8, 0.81, 1} {
+		for _, peers := range []float64{0, 1, 5} {
+			for _, load := range []float64{0, 0.29, 0.3, 1} {
+				f := factsOf(t, map[string]any{
+					"job.top_ost_share": top, "job.peer_osts": peers, "share.ost": 0.95, "job.small_io_share": 0.0,
+					"job.write_bytes_per_second": 3e7, "job.read_bytes_per_second": 3e7, "share.write": 0.95, "share.read": 0.3,
+					"job.data_in_flight": 12.0, "harm.ratio": 8.0, "pressure.util": 0.99, "pressure.queue": 9.0,
+				})
+				if peers > 0 {
+					f.Set(MustNumber("job.peer_load"), load)
+				}
+				tr := NewTracker(Default())
+				for i := range 3 {
+					tr.Step(epoch.Add(time.Duration(i)*defaultInterval), defaultInterval, []Subject{{Kind: JobSubject, JobID: "1", Facts: f}})
+				}
+				open := tr.Open()
+				if len(open) > 1 {
+					t.Errorf("top %v, %v peers, load %v: %s and %s", top, peers, load, open[0].Rule, open[1].Rule)
+				}
+				if len(open) > 0 {
+					blamed[open[0].Rule]++
+				}
+			}
+		}
+	}
+	if len(blamed) != 2 || blamed["hot-ost"] == 0 || blamed["checkpoint-storm"] == 0 {
+		t.Errorf("%v", blamed)
 	}
 }
 

@@ -26,7 +26,7 @@ func FormatNumber(v float64, unit Unit) string {
 	case PerSecond:
 		return short(v) + "/s"
 	case Fraction:
-		return short(v*100) + "%"
+		return percent(v)
 	case Seconds:
 		return formatSeconds(v)
 	case Microseconds:
@@ -35,6 +35,14 @@ func FormatNumber(v float64, unit Unit) string {
 		return formatRatio(v) + "x"
 	}
 	return short(v)
+}
+
+// percent does not round to 100 what is less: the rest may be what matters.
+func percent(v float64) string {
+	if v >= 0.995 && v < 1 {
+		return strconv.FormatFloat(math.Floor(v*1000)/10, 'f', 1, 64) + "%"
+	}
+	return short(v*100) + "%"
 }
 
 // formatRatio keeps the decimal of 3.0: beside 3.2 it says how exact it is.

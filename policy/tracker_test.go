@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -111,6 +112,78 @@ func TestFindingIsProved(t *testing.T) {
 	}
 	if diff := cmp.Diff([]ioguard.Finding{want[0].Finding}, tr.Open()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What is not known when a finding opens is filled in when it is, with one event.
+func TestFindingLearns(t *testing.T) {
+	r := mustRule(t, "severity:\n  warning: \"true\"\n  critical: harm.ratio >= 2", "keep: 2 samples", "for: 2 samples",
+		"evidence: [share.write, job.period_seconds, job.bursts, job.osts, harm.ratio]",
+		"facts:\n  pattern:\n  - a burst every {{job.period_seconds}}, {{job.bursts | plural burst}} so far\n  - to {{job.osts | plural OST}} at {{share.write}}\n  share: \"{{share.write}} of it\"")
+	tr := NewTracker(&Policy{Rules: []*Rule{r}})
+	unknown := math.NaN()
+	type step struct {
+		share, period, bursts, osts, harm float64
+		event                             string
+		evidence                          map[string]float64
+		facts                             []string
+	}
+	opened := map[string]float64{"share.write": 0.6, "job.bursts": 1}
+	evidence := func(more map[string]float64) map[string]float64 {
+		m := maps.Clone(opened)
+		maps.Copy(m, more)
+		return m
+	}
+	var kept []Event
+	for i, s := range []step{
+		{0.6, unknown, 1, unknown, unknown, "", nil, nil},
+		// the values that first proved it stay
+		{0.7, unknown, 1, unknown, unknown, "opened warning", opened, []string{"share: 60% of it"}},
+		{0.8, unknown, 2, unknown, unknown, "", evidence(map[string]float64{"job.bursts": 2}), []string{"share: 60% of it"}},
+		{0.9, 25, 3, unknown, unknown, "updated warning", evidence(map[string]float64{"job.bursts": 3, "job.period_seconds": 25}),
+			[]string{"pattern: a burst every 25 s, 3 bursts so far", "share: 60% of it"}},
+		// what runs on is the latest, without an event; a sentence is of one moment
+		{0.9, 24, 4, 1, unknown, "updated warning", evidence(map[string]float64{"job.bursts": 4, "job.period_seconds": 24, "job.osts": 1}),
+			[]string{"pattern: a burst every 24 s, 4 bursts so far", "pattern: to 1 OST at 90%", "share: 60% of it"}},
+		{0.9, unknown, 5, 7, unknown, "", evidence(map[string]float64{"job.bursts": 5, "job.period_seconds": 24, "job.osts": 1}),
+			[]string{"pattern: a burst every 24 s, 4 bursts so far", "pattern: to 1 OST at 90%", "share: 60% of it"}},
+		// a worse moment brings its own values; what it does not tell is kept
+		{0.75, unknown, 6, 2, 3, "updated critical", map[string]float64{"share.write": 0.75, "job.bursts": 6, "job.period_seconds": 24, "job.osts": 2, "harm.ratio": 3},
+			[]string{"pattern: a burst every 24 s, 4 bursts so far", "pattern: to 2 OSTs at 75%", "share: 75% of it"}},
+		{0.75, 26, 7, 2, unknown, "", map[string]float64{"share.write": 0.75, "job.bursts": 7, "job.period_seconds": 26, "job.osts": 2, "harm.ratio": 3},
+			[]string{"pattern: a burst every 26 s, 7 bursts so far", "pattern: to 2 OSTs at 75%", "share: 75% of it"}},
+		{0, unknown, 7, unknown, unknown, "", map[string]float64{"share.write": 0.75, "job.bursts": 7, "job.period_seconds": 26, "job.osts": 2, "harm.ratio": 3},
+			[]string{"pattern: a burst every 26 s, 7 bursts so far", "pattern: to 2 OSTs at 75%", "share: 75% of it"}},
+		{0, unknown, 7, unknown, unknown, "closed critical", map[string]float64{"share.write": 0.75, "job.bursts": 7, "job.period_seconds": 26, "job.osts": 2, "harm.ratio": 3},
+			[]string{"pattern: a burst every 26 s, 7 bursts so far", "pattern: to 2 OSTs at 75%", "share: 75% of it"}},
+	} {
+		f := factsOf(t, map[string]any{"share.write": s.share, "job.period_seconds": s.period, "job.bursts": s.bursts, "job.osts": s.osts, "harm.ratio": s.harm})
+		events := tr.Step(epoch.Add(time.Duration(i)*5*time.Second), 5*time.Second, []Subject{{Kind: JobSubject, JobID: "1", Facts: f}})
+		got := ""
+		now := tr.Open()
+		for _, e := range events {
+			got = string(e.Kind) + " " + string(e.Finding.Severity)
+			now = []ioguard.Finding{e.Finding}
+		}
+		if got != s.event || len(events) > 1 {
+			t.Errorf("step %d: %q, want %q", i, got, s.event)
+		}
+		if len(now) != min(1, len(s.evidence)) {
+			t.Fatalf("step %d: %d findings", i, len(now))
+		}
+		if len(now) == 1 {
+			if diff := cmp.Diff(s.evidence, now[0].Evidence); diff != "" {
+				t.Errorf("step %d: %s", i, diff)
+			}
+			if diff := cmp.Diff(s.facts, now[0].Facts); diff != "" {
+				t.Errorf("step %d: %s", i, diff)
+			}
+		}
+		kept = append(kept, events...)
+	}
+	// an event is the caller's: later steps do not change it
+	if first := kept[0].Finding; !maps.Equal(first.Evidence, opened) || len(first.Facts) != 1 {
+		t.Errorf("the first event has become %+v", first)
 	}
 }
 

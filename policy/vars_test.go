@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-var update = flag.Bool("update", false, "write docs/policy-vars.md")
+var update = flag.Bool("update", false, "write docs/policy-vars.md and testdata/rendered.golden")
 
 func TestVarsTable(t *testing.T) {
 	units := map[Unit]bool{NoUnit: true}
@@ -90,7 +90,7 @@ func TestFormatNumber(t *testing.T) {
 		{0, Bytes, "0 B"}, {512, Bytes, "512 B"}, {1023.7, Bytes, "1 KiB"}, {4096, Bytes, "4 KiB"}, {1.5 * 1024 * 1024, Bytes, "1.5 MiB"},
 		{1 << 60, Bytes, "1 EiB"}, {20971520, BytesPerSecond, "20 MiB/s"},
 		{83.4, PerSecond, "83/s"}, {0.5, PerSecond, "0.5/s"}, {0.004, PerSecond, "0.004/s"}, {9.97, PerSecond, "10/s"}, {12345678, PerSecond, "12345678/s"},
-		{0.834, Fraction, "83%"}, {0.006, Fraction, "0.6%"}, {1, Fraction, "100%"},
+		{0.834, Fraction, "83%"}, {0.006, Fraction, "0.6%"}, {1, Fraction, "100%"}, {0.9949, Fraction, "99%"}, {0.998, Fraction, "99.8%"}, {0.99999, Fraction, "99.9%"}, {1.2, Fraction, "120%"},
 		{4, Seconds, "4 s"}, {600, Seconds, "10 min"}, {10800, Seconds, "3 h"}, {864000, Seconds, "10 days"},
 		{350, Microseconds, "350 us"}, {12000, Microseconds, "12 ms"}, {1.2e6, Microseconds, "1.2 s"},
 		{3.21, Ratio, "3.2x"}, {1, Ratio, "1.0x"}, {0, Ratio, "0.0x"}, {9.96, Ratio, "10x"}, {0.03, Ratio, "0.03x"}, {7, Count, "7"}, {-3, NoUnit, "-3"},
@@ -98,6 +98,28 @@ func TestFormatNumber(t *testing.T) {
 	} {
 		if got := FormatNumber(tt.v, tt.unit); got != tt.want {
 			t.Errorf("%v in %s: %q, want %q", tt.v, tt.unit, got, tt.want)
+		}
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for _, tt := range []struct {
+		v    float64
+		want string
+	}{
+		{0, "0 slow OSTs"}, {1, "1 slow OST"}, {1.04, "1 slow OST"}, {0.5, "0.5 slow OSTs"}, {2, "2 slow OSTs"}, {math.NaN(), "unknown"},
+	} {
+		tmpl, errs := parseTemplate("{{job.osts | plural slow OST}}", JobSubject)
+		if errs != nil {
+			t.Fatal(errs)
+		}
+		if got, known := tmpl.render(factsOf(t, map[string]any{"job.osts": tt.v})); got != tt.want || known == math.IsNaN(tt.v) {
+			t.Errorf("%v: %q, %v", tt.v, got, known)
+		}
+	}
+	for _, bad := range []string{"{{job.osts | plural}}", "{{job.osts | plural }}", "{{job.user | plural x}}", "{{job.osts | plurals x}}"} {
+		if _, errs := parseTemplate(bad, JobSubject); len(errs) != 1 || errs[0].hint == "" {
+			t.Errorf("%s: %+v", bad, errs)
 		}
 	}
 }
