@@ -178,7 +178,7 @@ type load struct {
 }
 
 func (b *bench) sample() error {
-	loads := []*load{{name: "nothing changed"}, {name: "10 % of jobs changed", share: 0.1}, {name: "all jobs changed", share: 1}}
+	loads := []*load{{name: "nothing changed"}, {name: "10 % changed", share: 0.1}, {name: "all changed", share: 1}}
 	m := machine(filepath.Join(b.dir, "oss"))
 	for _, l := range loads {
 		if err := b.measure(m, l); err != nil {

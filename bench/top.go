@@ -114,6 +114,7 @@ func (b *bench) top() error {
 		}
 		d.print()
 	}
+	fmt.Print("RSS of cat and awk is mostly this program's, in whose memory they start.\n\n")
 	wall, awk, rss := modern.top.wall(), modern.awk.wall(), modern.top.rss()
 	b.promise("top of 10,000 jobs, wall", "< 60 ms", ms(wall)+" ms", wall < 60*time.Millisecond)
 	b.promise("the same against awk", "< 2 x", times(wall, awk)+" x", wall < 2*awk)
@@ -136,7 +137,7 @@ func (d *dump) print() {
 	s := d.decode.seconds()
 	t.Rows = append(t.Rows, []string{d.decode.name, ms(s), "", perSecond(d.decode.bytes, s), times(s, d.cat.wall()), times(s, d.awk.wall()), ""})
 	_ = t.Write(os.Stdout, 0)
-	fmt.Print("\nRSS of cat and awk is mostly this program's, in whose memory they start.\n\n")
+	fmt.Println()
 }
 
 // yaml compares with lljobstat's parser on a tenth of the jobs, since it takes
