@@ -5,7 +5,9 @@ import (
 	"go/ast"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -165,6 +167,42 @@ func TestTargetsOfTheDocuments(t *testing.T) {
 	}
 	if n == 0 {
 		t.Error("no document says `make ...`")
+	}
+}
+
+// TestREADMEShowsWhatIsPrinted runs the commands of README.md's sample and looks
+// for its lines in what they print.
+func TestREADMEShowsWhatIsPrinted(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "ioguard")
+	if out, err := exec.Command("go", "build", "-o", binary, "./cmd/ioguard").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(readme), "\n    $ ")
+	sample, _, _ = strings.Cut(sample, "\n\n")
+	printed, n := "", 0
+	for line := range strings.Lines("    $ " + sample + "\n") {
+		line = strings.TrimSuffix(strings.TrimPrefix(line, "    "), "\n")
+		if command, ok := strings.CutPrefix(line, "$ ioguard "); ok {
+			cmd := exec.Command(binary, strings.Fields(strings.ReplaceAll(command, "demo.db", filepath.Join(dir, "demo.db")))...)
+			cmd.Env = append(os.Environ(), "TZ=UTC")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("ioguard %s: %v\n%s", command, err, out)
+			}
+			printed, n = string(out), n+1
+			continue
+		}
+		if !strings.Contains(printed, line+"\n") {
+			t.Errorf("README.md shows %q, but printed is\n%s", line, printed)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d commands in README.md's sample, want 2", n)
 	}
 }
 
