@@ -181,6 +181,52 @@ func TestCostLimitStopsEvaluation(t *testing.T) {
 	}
 }
 
+// Only what compares strings is watched while it runs: its cost is in the data.
+func TestStringsAreWatched(t *testing.T) {
+	c, problems := compileNow("job.user.contains('b')", JobSubject)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	facts := NewFacts()
+	facts.texts[MustText("job.user")] = strings.Repeat("a", 1<<20) // SetText would have cut it
+	if _, err := c.eval(newActivation(facts)); !costExceeded(err) {
+		t.Errorf("err = %v, want cost limit", err)
+	}
+}
+
+func TestCompileLater(t *testing.T) {
+	c, _ := compileLater("share.write >= 0.5", JobSubject)
+	for _, v := range []float64{0.5, 0.4} {
+		got, err := c.eval(newActivation(factsOf(t, map[string]any{"share.write": v})))
+		if err != nil || got != (v == 0.5) {
+			t.Errorf("%v: %v, %v", v, got, err)
+		}
+	}
+	c, _ = compileLater("share.writ >= 0.5", JobSubject)
+	for range 2 {
+		if got, err := c.eval(newActivation(NewFacts())); got || err == nil || !strings.Contains(err.Error(), "no such variable: share.writ") {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
+// Facts that are reused are read anew.
+func TestActivationReset(t *testing.T) {
+	c, problems := compileNow("share.write >= 0.5", JobSubject)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	f := factsOf(t, map[string]any{"share.write": 0.5})
+	a := newActivation(f)
+	for _, v := range []float64{0.5, 0.4, math.NaN(), 0.6} {
+		f.Set(MustNumber("share.write"), v)
+		a.reset(f)
+		if got, err := c.eval(a); err != nil || got != (v >= 0.5) {
+			t.Errorf("%v: %v, %v", v, got, err)
+		}
+	}
+}
+
 func TestNoLoopInLanguage(t *testing.T) {
 	language, err := language()
 	if err != nil {
@@ -204,7 +250,7 @@ func TestEvalDoesNotAllocateAMap(t *testing.T) {
 		if _, err := c.eval(a); err != nil {
 			t.Fatal(err)
 		}
-	}); n > 20 {
+	}); n > 1 {
 		t.Errorf("%v allocations per evaluation", n)
 	}
 }

@@ -37,10 +37,10 @@ func FormatNumber(v float64, unit Unit) string {
 	return short(v)
 }
 
-// percent does not round to 100 what is less: the rest may be what matters.
+// percent keeps a decimal next to 100: the 0.2% that are left may be what matters.
 func percent(v float64) string {
-	if v >= 0.995 && v < 1 {
-		return strconv.FormatFloat(math.Floor(v*1000)/10, 'f', 1, 64) + "%"
+	if v >= 0.995 && v < 0.9995 {
+		return strconv.FormatFloat(v*100, 'f', 1, 64) + "%"
 	}
 	return short(v*100) + "%"
 }

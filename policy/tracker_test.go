@@ -271,6 +271,34 @@ func TestEvaluationError(t *testing.T) {
 	}
 }
 
+func BenchmarkLoadDefault(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := loadWith(DefaultFS(), compileLater); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Findings that stay open: every job is an offender.
+func BenchmarkStepOpen(b *testing.B) {
+	subjects := make([]Subject, 1000)
+	for i := range subjects {
+		subjects[i] = Subject{Kind: JobSubject, JobID: fmt.Sprint(i), Facts: factsOf(b, recorded["checkpoint-storm"])}
+		for name, v := range map[string]float64{"job.small_io_share": 0, "job.top_ost_share": 0.3} {
+			subjects[i].Facts.Set(MustNumber(name), v)
+		}
+	}
+	tr := NewTracker(Default())
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		tr.Step(epoch.Add(time.Duration(i)*time.Second), time.Second, subjects)
+	}
+	if n := len(tr.Open()); n != len(subjects) {
+		b.Errorf("%d open", n)
+	}
+}
+
 func BenchmarkStep(b *testing.B) {
 	subjects := make([]Subject, 1000)
 	for i := range subjects {

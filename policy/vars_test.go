@@ -90,7 +90,7 @@ func TestFormatNumber(t *testing.T) {
 		{0, Bytes, "0 B"}, {512, Bytes, "512 B"}, {1023.7, Bytes, "1 KiB"}, {4096, Bytes, "4 KiB"}, {1.5 * 1024 * 1024, Bytes, "1.5 MiB"},
 		{1 << 60, Bytes, "1 EiB"}, {20971520, BytesPerSecond, "20 MiB/s"},
 		{83.4, PerSecond, "83/s"}, {0.5, PerSecond, "0.5/s"}, {0.004, PerSecond, "0.004/s"}, {9.97, PerSecond, "10/s"}, {12345678, PerSecond, "12345678/s"},
-		{0.834, Fraction, "83%"}, {0.006, Fraction, "0.6%"}, {1, Fraction, "100%"}, {0.9949, Fraction, "99%"}, {0.998, Fraction, "99.8%"}, {0.99999, Fraction, "99.9%"}, {1.2, Fraction, "120%"},
+		{0.834, Fraction, "83%"}, {0.006, Fraction, "0.6%"}, {1, Fraction, "100%"}, {0.9949, Fraction, "99%"}, {0.998, Fraction, "99.8%"}, {0.9997, Fraction, "100%"}, {1.2, Fraction, "120%"},
 		{4, Seconds, "4 s"}, {600, Seconds, "10 min"}, {10800, Seconds, "3 h"}, {864000, Seconds, "10 days"},
 		{350, Microseconds, "350 us"}, {12000, Microseconds, "12 ms"}, {1.2e6, Microseconds, "1.2 s"},
 		{3.21, Ratio, "3.2x"}, {1, Ratio, "1.0x"}, {0, Ratio, "0.0x"}, {9.96, Ratio, "10x"}, {0.03, Ratio, "0.03x"}, {7, Count, "7"}, {-3, NoUnit, "-3"},
