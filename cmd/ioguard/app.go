@@ -112,7 +112,7 @@ func report(w io.Writer, err error) int {
 // flags that follow an argument (its issues 1177 and 1733). Everything behind
 // "--" stays. A flag that takes a value keeps it.
 func reorder(app *cli.App, argv []string) []string {
-	if len(argv) == 0 {
+	if len(argv) == 0 || argv[len(argv)-1] == completeFlag {
 		return argv
 	}
 	out := []string{argv[0]}

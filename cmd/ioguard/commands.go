@@ -10,5 +10,6 @@ func commands() []*cli.Command {
 		explainCommand(),
 		policyCommand(),
 		recordCommand(),
+		completionCommand(),
 	}
 }
