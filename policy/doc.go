@@ -13,8 +13,8 @@
 // are the operators && || ! ?: < <= > >= == != in + - * /, the functions
 // known(x), min(a, b), max(a, b), and on strings startsWith, endsWith and
 // contains. There are no loops, no regular expressions and no dates: the size
-// of an expression bounds its cost, and the cost is limited before the rule is
-// accepted and again while it runs.
+// of an expression bounds its cost. The cost is limited before the rule is
+// accepted, and again while it runs where it compares strings.
 //
 // An unknown number is NaN and compares false with everything; arithmetic with
 // it, min and max included, stays unknown. So an unknown number never makes a
@@ -22,4 +22,9 @@
 // !(job.osts > 4), the rule is refused; write job.osts <= 4. The one way left is
 // the second branch of ?: whose condition is unknown. An unknown string is "",
 // an unknown bool is false; known(x) tells.
+//
+// In facts and advice {{share.write}} is a variable in its unit, {{share.write |
+// number}} in another, and {{job.osts | plural OST}} counts: "1 OST", "4 OSTs". A
+// sentence of the facts with an unknown variable in it is left out, so one that
+// may stand alone should: a rate in one sentence, its ratio to the calm in another.
 package policy
