@@ -102,7 +102,7 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	have, err := s.version(ctx, s.readers, len(names))
 	if err == nil && have < len(names) {
 		return ioguard.WithHint(&OlderError{s.path, have, len(names)},
-			"start this release's ioguard engine once: it brings the file up to date")
+			"start this release's ioguard watch once: it brings the file up to date")
 	}
 	return err
 }

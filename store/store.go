@@ -105,7 +105,7 @@ func OpenReadOnly(path string) (*Store, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(s.path); err != nil {
-		return nil, ioguard.WithHint(fmt.Errorf("open records: %w", err), "ioguard engine makes the file; is the path right?")
+		return nil, ioguard.WithHint(fmt.Errorf("open records: %w", err), "ioguard watch makes the file; is the path right?")
 	}
 	s.readers = s.pool("ro", readParams(), 4)
 	err = s.checkVersion(context.Background())

@@ -601,7 +601,7 @@ func TestOpenErrors(t *testing.T) {
 		{"foreign", foreign, true, func(err error) bool { return errors.As(err, new(*ForeignError)) }, "another path"},
 		{"newer", newer, false, func(err error) bool { return errors.As(err, new(*NewerError)) }, "aside"},
 		{"newer", newer, true, func(err error) bool { return errors.As(err, new(*NewerError)) }, "aside"},
-		{"older", file("empty.db", nil), true, func(err error) bool { return errors.As(err, new(*OlderError)) }, "ioguard engine"},
+		{"older", file("empty.db", nil), true, func(err error) bool { return errors.As(err, new(*OlderError)) }, "ioguard watch"},
 	} {
 		var err error
 		if x.readOnly {

@@ -21,6 +21,7 @@ type Keeper struct {
 	Agent  string
 	seq    int64
 	held   []store.Batch
+	failed error                    // why they are held
 	owners map[string]ioguard.Owner // told since the last batch
 	tidied time.Time
 }
@@ -59,7 +60,7 @@ func (k *Keeper) SetOwners(owners map[string]ioguard.Owner) {
 // written; nothing is lost by it yet.
 func (k *Keeper) Round(ctx context.Context, now time.Time, r *engine.Result) error {
 	if len(r.Windows) == 0 && len(r.Events) == 0 {
-		return nil
+		return k.failed // tried again with the next batch, at most a minute later
 	}
 	b := store.Batch{Agent: k.Agent, Time: now, Windows: r.Windows, Pressure: r.Pressure}
 	for _, ev := range r.Events {
@@ -97,18 +98,28 @@ func (k *Keeper) write(ctx context.Context, b store.Batch) error {
 	b.Seq = k.seq
 	k.seq++
 	k.held = append(k.held, b)
-	for len(k.held) > 0 {
-		err := k.Store.Write(ctx, k.held[0])
-		if err != nil && !errors.Is(err, store.ErrOldBatch) {
-			if n := len(k.held) - maxHeld; n > 0 {
-				k.held = append(k.held[:0], k.held[n:]...)
-				return fmt.Errorf("records: %d batches dropped, %d held: %w", n, len(k.held), err)
-			}
-			return fmt.Errorf("records: %d batches held: %w", len(k.held), err)
-		}
-		k.held = k.held[1:]
+	k.failed = k.flush(ctx)
+	if k.failed != nil {
+		return k.failed
 	}
 	return k.tidy(ctx, b.Time)
+}
+
+// flush writes what is held, oldest first, up to the first failure.
+func (k *Keeper) flush(ctx context.Context) error {
+	for len(k.held) > 0 {
+		err := k.Store.Write(ctx, k.held[0])
+		if err == nil || errors.Is(err, store.ErrOldBatch) {
+			k.held = k.held[1:]
+			continue
+		}
+		if n := len(k.held) - maxHeld; n > 0 {
+			k.held = append(k.held[:0], k.held[n:]...)
+			return fmt.Errorf("keep records: %d too old to hold are lost: %w", n, err)
+		}
+		return fmt.Errorf("keep records: %w", err)
+	}
+	return nil
 }
 
 // tidy applies the retention, a bounded piece of work once a minute.

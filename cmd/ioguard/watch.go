@@ -181,14 +181,18 @@ func (w *watching) live(c *cli.Context, conf *config, interval time.Duration) er
 	return nil
 }
 
+// recordsOptions wait for another process' lock for less than a sample takes to
+// come: what cannot be written is held.
+var recordsOptions = store.Options{BusyTimeout: 2 * time.Second}
+
 // keep opens the records.
 func (w *watching) keep(name, agent string, fresh bool) error {
-	s, err := store.Open(name, store.Options{})
+	s, err := store.Open(name, recordsOptions)
 	if errors.Is(err, fs.ErrNotExist) {
 		dir := filepath.Dir(name)
 		err = ioguard.WithHint(err, fmt.Sprintf("mkdir -p %s, or name another file with --db", dir))
 		if name == filepath.Join("/var/lib/ioguard", "ioguard.db") && os.MkdirAll(dir, 0o700) == nil {
-			s, err = store.Open(name, store.Options{})
+			s, err = store.Open(name, recordsOptions)
 		}
 	}
 	if err != nil {
