@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"sort"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -56,7 +55,6 @@ type targetTracker struct {
 	clients map[string]*opTracker
 	reader  lfs.ExportReader
 	hiding  bool // it did more than its jobs account for: the clients are asked
-	busy    sync.Mutex
 }
 
 // Sample reads the server and gives what happened since the last Sample, of

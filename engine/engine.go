@@ -91,7 +91,6 @@ type server struct {
 	serve   [serveKinds]series.Calm // mean time in service of reads and writes, whoever's
 	means   [classes]float64        // of the newest interval, microseconds; 0 where unknown
 	score   float64                 // pressure at the last round
-	rising  bool
 }
 
 // serverJob is a job's work on one server, and what is normal for it there.

@@ -27,7 +27,7 @@ type minuteRow struct {
 
 type minutePressure struct {
 	ioguard.Pressure
-	rounds, psiRounds, waitRounds float64
+	rounds float64
 }
 
 // add takes the work of a job on a target in one interval.

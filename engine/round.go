@@ -54,6 +54,7 @@ func (r *round) build() {
 	for _, s := range e.servers {
 		n := &serverNow{name: s.name, seconds: s.spanSeconds(), now: s.pressure(), victims: s.victims()}
 		r.servers[s] = n
+		s.score = n.now.score
 		for j, sj := range s.jobs {
 			if s.seq-sj.lastSeq() >= span {
 				continue
@@ -370,7 +371,9 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	}
 	f.Set(vHarmRatio, h.ratio)
 	f.Set(vHarmMean, h.mean)
-	f.Set(vHarmVictims, float64(h.victims))
+	if h.ops > 0 { // else no job's own latency is known
+		f.Set(vHarmVictims, float64(h.victims))
+	}
 	f.Set(vHarmWait, waitRatio)
 	return policy.Subject{Kind: policy.JobSubject, FS: j.fs, JobID: j.key, Server: server, Inferred: hidden > rate(w.n[classGetattr]), Facts: f}
 }

@@ -16,10 +16,12 @@ import (
 
 // sayer prints findings as they come.
 type sayer struct {
-	out    io.Writer
-	json   bool
-	opened int
-	hiding map[string]bool // targets and clients whose hidden work was told
+	out      io.Writer
+	json     bool
+	opened   int
+	told     map[string]map[string]bool  // sentences printed, by the open finding's key
+	severity map[string]ioguard.Severity // last printed
+	hiding   map[string]bool             // targets and clients whose hidden work was told
 }
 
 // unaccountedJSON is work that job_stats do not show, as --json prints it.
@@ -108,16 +110,43 @@ func (s *sayer) event(now time.Time, ev policy.Event) error {
 	clock := now.Format(time.TimeOnly)
 	switch ev.Kind {
 	case policy.Closed:
+		delete(s.told, f.Key())
+		delete(s.severity, f.Key())
 		_, err := fmt.Fprintf(s.out, "%s cleared  %s %s, held %s\n", clock, f.Rule, subjectOf(f), view.Duration(f.End.Sub(f.Start)))
 		return err
 	case policy.Updated:
-		_, err := fmt.Fprintf(s.out, "%s %-8s %s %s\n", clock, f.Severity, f.Rule, subjectOf(f))
-		return err
+		text := "more is known of"
+		if f.Severity != s.severity[f.Key()] {
+			text = "got worse:"
+		}
+		if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s %s\n", clock, f.Severity, text, f.Rule, subjectOf(f)); err != nil {
+			return err
+		}
+	default:
+		if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s: %s\n", clock, f.Severity, f.Rule, subjectOf(f), f.Title); err != nil {
+			return err
+		}
 	}
-	if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s: %s\n", clock, f.Severity, f.Rule, subjectOf(f), f.Title); err != nil {
-		return err
+	return s.facts(f)
+}
+
+// facts prints the sentences of a finding that were not printed before.
+func (s *sayer) facts(f *ioguard.Finding) error {
+	if s.told == nil {
+		s.told, s.severity = map[string]map[string]bool{}, map[string]ioguard.Severity{}
+	}
+	key := f.Key()
+	s.severity[key] = f.Severity
+	told := s.told[key]
+	if told == nil {
+		told = map[string]bool{}
+		s.told[key] = told
 	}
 	for _, text := range f.Facts {
+		if told[text] {
+			continue
+		}
+		told[text] = true
 		if _, err := fmt.Fprintf(s.out, "         %s\n", view.Safe(text)); err != nil {
 			return err
 		}

@@ -47,6 +47,9 @@ func topStatsfile(c *cli.Context) error {
 		}
 	}
 	jobs := totals.Jobs()
+	if failed != nil && len(jobs) == 0 {
+		return &exitError{code: exitUnread}
+	}
 	if format := c.String("jobid-name"); format != "" {
 		f, err := lfs.ParseJobIDFormat(format)
 		if err != nil {
@@ -109,7 +112,7 @@ func addFile(totals *lfs.JobTotals, name string, stdin io.Reader, stderr io.Writ
 		name = "standard input"
 	}
 	if err != nil {
-		err = fmt.Errorf("read %s: %w", name, err)
+		err = fmt.Errorf("sum job_stats of %s: %w", name, err)
 	}
 	if skipped.Lines > 0 {
 		l := skipped.First[0]
