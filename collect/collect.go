@@ -58,7 +58,8 @@ type targetTracker struct {
 }
 
 // Sample reads the server and gives what happened since the last Sample, of
-// which the first has no time and no deltas. A server without any Lustre target
+// which the first has no time and no deltas. The jobs' deltas are valid until the
+// next Sample. A server without any Lustre target
 // gives an error that wraps fs.ErrNotExist.
 func (c *Collector) Sample(ctx context.Context, h *host.Host, now time.Time) (*ioguard.Interval, error) {
 	infos, err := lfs.Targets(h.FS)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"math/bits"
 
 	"ioguard"
 )
@@ -254,6 +255,7 @@ func (d *JobStatsDecoder) readBlock(rel, idAt, idLen int) {
 	d.first = d.line + 1
 	d.bounds = d.bounds[:0]
 	for {
+		rel = d.usualLines(start, rel)
 		end, next, ok := d.lineAt(rel)
 		if !ok || (end == next && !d.eof) || !d.inBlock(d.buf[d.pos+rel:d.pos+end]) {
 			break
@@ -265,6 +267,21 @@ func (d *JobStatsDecoder) readBlock(rel, idAt, idLen int) {
 	d.block = d.buf[d.pos+start : d.pos+rel]
 	d.id = d.buf[d.pos+idAt : d.pos+idAt+idLen]
 	d.taken = rel
+}
+
+// usualLines takes the lines from rel on that are in the buffer and look like a
+// counter's ("  open: ..."), which all but a few do, and gives where they end.
+func (d *JobStatsDecoder) usualLines(start, rel int) int {
+	text := d.buf[d.pos:d.end]
+	for rel+3 < len(text) && text[rel] == ' ' && text[rel+2] != '-' {
+		i := bytes.IndexByte(text[rel+3:], '\n')
+		if i < 0 || text[rel+1] == '\n' || text[rel+2] == '\n' {
+			break
+		}
+		rel += i + 4
+		d.bounds = append(d.bounds, int32(rel-start))
+	}
+	return rel
 }
 
 // inBlock reports whether a line belongs to the current job. Counter lines are
@@ -437,15 +454,19 @@ func (d *JobStatsDecoder) decodeCounter(s *lineShape, line, rest []byte) string 
 // parseUsual reads the fields in the order in which every release prints them,
 // at a third of the cost of parseBraces, and gives up at anything unusual.
 func (d *JobStatsDecoder) parseUsual(c *JobCounter, s []byte) bool {
-	i, ok := field(s, skipBlanks(s, 0), "{ samples:", &c.Samples)
-	if !ok {
+	i := eat(s, skipBlanks(s, 0), "{ samples:")
+	if i < 0 {
+		return false
+	}
+	var ok bool
+	if i, ok = number(s, i, &c.Samples); !ok {
 		return false
 	}
 	if i = eat(s, i, ", unit:"); i < 0 {
 		return false
 	}
 	i = skipBlanks(s, i)
-	switch { // units are told by their ends: "usecs, " and "bytes, ", "reqs }"
+	switch {
 	case eat(s, i, "usecs") > 0:
 		c.Unit, i = UnitUsecs, i+5
 	case eat(s, i, "bytes") > 0:
@@ -458,19 +479,22 @@ func (d *JobStatsDecoder) parseUsual(c *JobCounter, s []byte) bool {
 	if closes(s, i) {
 		return true
 	}
-	if i, ok = field(s, i, ", min:", &c.Min); !ok {
+	if i, ok = field(s, i, minKey, &c.Min); !ok {
 		return false
 	}
-	if i, ok = field(s, i, ", max:", &c.Max); !ok {
+	if i, ok = field(s, i, maxKey, &c.Max); !ok {
 		return false
 	}
-	if i, ok = field(s, i, ", sum:", &c.Sum); !ok {
+	if i, ok = field(s, i, sumKey, &c.Sum); !ok {
 		return false
 	}
 	if closes(s, i) {
 		return true
 	}
-	if i, ok = field(s, i, ", sumsq:", &c.SumSq); !ok {
+	if i = eat(s, i, ", sumsq:"); i < 0 {
+		return false
+	}
+	if i, ok = number(s, i, &c.SumSq); !ok {
 		return false
 	}
 	if closes(s, i) {
@@ -483,18 +507,33 @@ func (d *JobStatsDecoder) parseUsual(c *JobCounter, s []byte) bool {
 	return why == "" && closes(s, i+n)
 }
 
-// closes reports whether nothing but the closing brace is left.
-func closes(s []byte, i int) bool {
-	return len(s)-i == 2 && s[i] == ' ' && s[i+1] == '}'
-}
+// The keys of six bytes, as little-endian words.
+var (
+	minKey = key6(", min:")
+	maxKey = key6(", max:")
+	sumKey = key6(", sum:")
+)
 
-// field reads a literal, blanks and a number that starts at i and returns
-// where it ends.
-func field(s []byte, i int, lit string, v *uint64) (int, bool) {
-	if i = eat(s, i, lit); i < 0 {
+const key6Mask = 1<<48 - 1
+
+func key6(s string) uint64 { return binary.LittleEndian.Uint64([]byte(s + "\x00\x00")) }
+
+// field reads a key of six bytes and the number behind it, and returns where it
+// ends. It looks at eight bytes at once, which a whole line always has.
+func field(s []byte, i int, key uint64, v *uint64) (int, bool) {
+	if len(s)-i < 8 || binary.LittleEndian.Uint64(s[i:])&key6Mask != key {
 		return 0, false
 	}
-	i = skipBlanks(s, i)
+	return number(s, i+6, v)
+}
+
+// number reads blanks and a number, and returns where it ends.
+func number(s []byte, i int, v *uint64) (int, bool) {
+	if len(s)-i < 2 || s[i] != ' ' || s[i+1] == ' ' { // mostly one blank, or many
+		i = skipBlanks(s, i)
+	} else {
+		i++
+	}
 	n, size, ok := parseNumber(s[i:])
 	*v = n
 	return i + size, ok
@@ -506,6 +545,11 @@ func eat(s []byte, i int, lit string) int {
 		return -1
 	}
 	return i + len(lit)
+}
+
+// closes reports whether nothing but the closing brace is left.
+func closes(s []byte, i int) bool {
+	return len(s)-i == 2 && s[i] == ' ' && s[i+1] == '}'
 }
 
 // parseBraces reads the fields of a counter. The closing brace is required:
@@ -681,6 +725,18 @@ func parseUnit(s []byte) CounterUnit {
 func parseNumber(s []byte) (uint64, int, bool) {
 	var v uint64
 	i := 0
+	for i < 16 && len(s)-i >= 8 { // eight digits at once; 16 always fit
+		chunk := binary.LittleEndian.Uint64(s[i:])
+		n := leadingDigits(chunk)
+		if n == 0 {
+			return v, i, i > 0
+		}
+		v = v*powersOf10[n] + digitsValue(chunk, n)
+		i += n
+		if n < 8 {
+			return v, i, true
+		}
+	}
 	for i < len(s) {
 		b := s[i] - '0'
 		if b > 9 {
@@ -696,6 +752,26 @@ func parseNumber(s []byte) (uint64, int, bool) {
 		i++
 	}
 	return v, i, i > 0
+}
+
+var powersOf10 = [9]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
+
+// leadingDigits is how many of eight bytes, lowest first, are digits up to the
+// first that is none. A digit less '0' has no high bit, nor has it plus 'F';
+// borrows and carries of other bytes only reach those behind them.
+func leadingDigits(chunk uint64) int {
+	const ones = 0x0101010101010101
+	other := (chunk | (chunk - '0'*ones) | (chunk + 'F'*ones)) & (0x80 * ones)
+	return bits.TrailingZeros64(other) / 8
+}
+
+// digitsValue is the number that the first n of eight bytes spell. Pairs, then
+// fours, then eights of digits are joined by a multiplication each.
+func digitsValue(chunk uint64, n int) uint64 {
+	v := (chunk - 0x3030303030303030) << (64 - 8*uint(n)) // zeros lead
+	v = (v*10 + v>>8) & 0x00ff00ff00ff00ff
+	v = (v*100 + v>>16) & 0x0000ffff0000ffff
+	return (v*10000 + v>>32) & 0xffffffff
 }
 
 // decodeTime reads "SEC", "SEC.NSEC" or either with a unit behind it.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -300,5 +301,30 @@ func TestRegisterOpBounded(t *testing.T) {
 	}
 	if op := ioguard.RegisterOp([]byte("one_more")); op != ioguard.OpOther || op.String() != "other" {
 		t.Errorf("op = %v", op)
+	}
+}
+
+func TestParseNumber(t *testing.T) {
+	for _, s := range []string{"", "x", "0", "7 ", "00042}", "12345678", "12345678,", "123456789", "1234567812345678", "12345678123456781 ", "18446744073709551615",
+		"18446744073709551616", "99999999999999999999999x", "1/234567", "1:234567", "12\xff45678", "1234567\x00", "        ", "9999999999999999999", "00000000000000000000000001"} {
+		checkNumber(t, s)
+	}
+}
+
+func FuzzParseNumber(f *testing.F) {
+	f.Add("12345678123456781234 ")
+	f.Fuzz(checkNumber)
+}
+
+// checkNumber compares with strconv.
+func checkNumber(t *testing.T, s string) {
+	digits := 0
+	for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
+		digits++
+	}
+	want, err := strconv.ParseUint(s[:digits], 10, 64)
+	got, n, ok := parseNumber([]byte(s))
+	if ok != (err == nil) || n != digits || ok && got != want {
+		t.Errorf("parseNumber(%q) = %d, %d, %v; want %d, %d, %v", s, got, n, ok, want, digits, err == nil)
 	}
 }
