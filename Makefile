@@ -9,6 +9,9 @@ GO ?= $(firstword $(shell command -v go 2>/dev/null) $(wildcard /usr/local/go/bi
 # SQLite is C.
 export CGO_ENABLED := 1
 
+# urfave/cli's manual pages bring a Markdown parser, which costs each start a millisecond.
+TAGS := urfave_cli_no_docs
+
 RECORDINGS := testdata/recordings
 FUZZTIME ?= 10s
 BENCHTIME ?= 0.5s
@@ -23,7 +26,7 @@ endef
 ## build: bin/ioguard
 build:
 	$(tools)
-	$(GO) build -trimpath -o bin/ioguard ./cmd/ioguard
+	$(GO) build -trimpath -tags $(TAGS) -o bin/ioguard ./cmd/ioguard
 
 ## demo: judge a recorded read storm, and ask who it was
 demo: build

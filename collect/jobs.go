@@ -120,7 +120,7 @@ func (s *jobState) wasReset(e *lfs.JobEntry) bool {
 	}
 	for i := range e.Counters {
 		c := &e.Counters[i]
-		if p := s.find(i, operation(c)); p != nil {
+		if p := findOp(s.ops, i, operation(c)); p != nil {
 			if _, kind := series.Diff(p.samples, c.Samples, 64); kind == ioguard.DeltaReset {
 				return true
 			}
@@ -129,15 +129,15 @@ func (s *jobState) wasReset(e *lfs.JobEntry) bool {
 	return false
 }
 
-// find gives the state of a counter; entries keep their order, so it mostly
+// findOp gives the state of a counter; files keep their order, so it mostly
 // stands where it stood.
-func (s *jobState) find(hint int, op ioguard.Op) *opState {
-	if hint < len(s.ops) && s.ops[hint].op == op {
-		return &s.ops[hint]
+func findOp(ops []opState, hint int, op ioguard.Op) *opState {
+	if hint < len(ops) && ops[hint].op == op {
+		return &ops[hint]
 	}
-	for i := range s.ops {
-		if s.ops[i].op == op {
-			return &s.ops[i]
+	for i := range ops {
+		if ops[i].op == op {
+			return &ops[i]
 		}
 	}
 	return nil
@@ -162,7 +162,7 @@ func (s *jobState) delta(out *jobReading, ops []ioguard.OpDelta, e *lfs.JobEntry
 	for i := range e.Counters {
 		c := &e.Counters[i]
 		op := operation(c)
-		p := s.find(i, op)
+		p := findOp(s.ops, i, op)
 		if p == nil {
 			s.ops = append(s.ops, opState{op: op})
 			p = &s.ops[len(s.ops)-1]

@@ -81,7 +81,7 @@ func (t *opTracker) step(hint int, c *lfs.Counter) (p *opState, inc, sum uint64)
 	case c.Unit == "bytes" && op == ioguard.OpWrite:
 		op = ioguard.OpWriteBytes
 	}
-	p = t.find(hint, op)
+	p = findOp(t.ops, hint, op)
 	if p == nil {
 		t.ops = append(t.ops, opState{op: op})
 		p = &t.ops[len(t.ops)-1]
@@ -94,25 +94,13 @@ func (t *opTracker) step(hint int, c *lfs.Counter) (p *opState, inc, sum uint64)
 	return p, inc, sum
 }
 
-func (t *opTracker) find(hint int, op ioguard.Op) *opState {
-	if hint < len(t.ops) && t.ops[hint].op == op {
-		return &t.ops[hint]
-	}
-	for i := range t.ops {
-		if t.ops[i].op == op {
-			return &t.ops[i]
-		}
-	}
-	return nil
-}
-
 func (t *opTracker) wasReset(s *lfs.Stats) bool {
 	if s.Start.Known && t.start.Known && s.Start != t.start {
 		return true
 	}
 	for i := range s.Counters {
 		c := &s.Counters[i]
-		if p := t.find(i, ioguard.RegisterOp([]byte(c.Name))); p != nil && c.Samples < p.samples {
+		if p := findOp(t.ops, i, ioguard.RegisterOp([]byte(c.Name))); p != nil && c.Samples < p.samples {
 			return true
 		}
 	}

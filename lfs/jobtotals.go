@@ -142,6 +142,19 @@ func (j *JobTotal) seenOn(target int32) {
 	j.Targets = len(j.targets)
 }
 
+// absorb adds another's targets and counters.
+func (j *JobTotal) absorb(o *JobTotal) {
+	if len(o.targets) == 0 {
+		j.seenOn(o.lastTarget)
+	}
+	for _, n := range o.targets {
+		j.seenOn(n)
+	}
+	for i := range o.Counters {
+		j.add(&o.Counters[i], i)
+	}
+}
+
 // add sums a counter; one of another unit is another counter (an OST of 2.5
 // counts bytes under the names that later releases use for times).
 func (j *JobTotal) add(c *CounterSum, hint int) {
@@ -238,15 +251,7 @@ func MergeJobs(jobs []*JobTotal, f JobIDFormat) []*JobTotal {
 			out = append(out, m)
 			continue
 		}
-		if len(j.targets) == 0 {
-			m.seenOn(j.lastTarget)
-		}
-		for _, n := range j.targets {
-			m.seenOn(n)
-		}
-		for i := range j.Counters {
-			m.add(&j.Counters[i], i)
-		}
+		m.absorb(j)
 	}
 	return out
 }

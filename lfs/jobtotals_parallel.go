@@ -107,15 +107,7 @@ func (t *JobTotals) merge(o *JobTotals) {
 			t.order = append(t.order, p)
 			continue
 		}
-		if len(p.targets) == 0 {
-			j.seenOn(p.lastTarget)
-		}
-		for _, n := range p.targets {
-			j.seenOn(n)
-		}
-		for i := range p.Counters {
-			j.add(&p.Counters[i], i)
-		}
+		j.absorb(p)
 	}
 	if o.current != 0 {
 		t.current = rename(o.current)
