@@ -133,6 +133,9 @@ type TargetDelta struct {
 	Space   *Capacity // nil where unknown
 	Device  string    // block device under the target, "" where the system does not tell
 	Spin    *bool     // the device rotates; nil where unknown
+	// Recovering: the target restarted and replays its clients' requests, so that
+	// all wait, through no job's fault.
+	Recovering bool
 }
 
 // DeviceDelta is a block device's rates in an interval, as iostat -x computes them.

@@ -241,6 +241,12 @@ func (t *targetTracker) sample(h *host.Host, info *lfs.TargetInfo, now time.Time
 	if space, err := lfs.ReadCapacity(h.FS, *info); err == nil {
 		d.Space = &space
 	}
+	if info.RecoveryStatus != "" {
+		if r, err := lfs.ReadRecovery(h.FS, info.RecoveryStatus); err == nil && r.Busy() {
+			d.Recovering = true
+			problems = append(problems, fmt.Sprintf("%s: in recovery (%s): no job is judged by its server", info.Name, r.Status))
+		}
+	}
 	t.sampleClients(h, info, &d)
 	return d, problems
 }
@@ -338,6 +344,9 @@ func (c *Collector) refresh(ctx context.Context, h *host.Host, infos []lfs.Targe
 	pools, err := lfs.ReadPools(h.FS)
 	if err == nil {
 		c.pools = lfs.PoolsByTarget(pools)
+	}
+	if health, err := lfs.ReadHealth(h.FS); err == nil && health.Healthy != nil && !*health.Healthy {
+		c.slowErrs = append(c.slowErrs, strings.TrimSpace("health_check: not healthy "+strings.Join(health.Devices, ", ")))
 	}
 	c.jobName = ""
 	if s, err := lfs.ReadJobSettings(h.FS, infos); err == nil {

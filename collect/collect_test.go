@@ -123,6 +123,21 @@ func TestSampleTruncatedAndGarbage(t *testing.T) {
 	}
 }
 
+func TestSampleInRecovery(t *testing.T) {
+	c := &Collector{}
+	sample(t, c, server(10, 0), t0)
+	busy := server(14, 5)
+	busy["sys/kernel/debug/lustre/obdfilter/fs-OST0000/recovery_status"] = &fstest.MapFile{Data: []byte("status: RECOVERING\nrecovery_start: 1795243600\ntime_remaining: 100\nconnected_clients: 1/2\n")}
+	busy["sys/fs/lustre/health_check"] = &fstest.MapFile{Data: []byte("NOT HEALTHY\n")}
+	iv := sample(t, c, busy, t0.Add(5*time.Minute))
+	if !iv.Targets[0].Recovering || !strings.Contains(strings.Join(iv.Problems, "\n"), "fs-OST0000: in recovery") || !strings.Contains(strings.Join(iv.Problems, "\n"), "not healthy") {
+		t.Errorf("recovering %v, problems %q", iv.Targets[0].Recovering, iv.Problems)
+	}
+	if iv = sample(t, c, server(18, 310), t0.Add(310*time.Second)); iv.Targets[0].Recovering {
+		t.Error("recovery never ends")
+	}
+}
+
 // denied is a file system of which one file may not be read.
 type denied struct {
 	fs.FS

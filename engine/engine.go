@@ -79,18 +79,25 @@ type target struct {
 }
 
 type server struct {
-	name    string
-	seq     int
-	fed     bool // reported in this round
-	missed  int  // rounds without a report
-	seconds [keepFrames]float64
-	host    [keepFrames]*ioguard.HostDelta
-	jobs    map[*job]*serverJob
-	busy    series.Calm
-	wait    map[string]*series.Calm // by service
-	serve   [serveKinds]series.Calm // mean time in service of reads and writes, whoever's
-	means   [classes]float64        // of the newest interval, microseconds; 0 where unknown
-	score   float64                 // pressure at the last round
+	name      string
+	seq       int
+	fed       bool // reported in this round
+	missed    int  // rounds without a report
+	recovered int  // seq of the last interval in which a target was in recovery
+	seconds   [keepFrames]float64
+	host      [keepFrames]*ioguard.HostDelta
+	jobs      map[*job]*serverJob
+	busy      series.Calm
+	wait      map[string]*series.Calm // by service
+	serve     [serveKinds]series.Calm // mean time in service of reads and writes, whoever's
+	means     [classes]float64        // of the newest interval, microseconds; 0 where unknown
+	score     float64                 // pressure at the last round
+}
+
+// recovering reports whether a target was in recovery within the span over which
+// jobs are judged: what is slow then is no job's doing, and not calm either.
+func (s *server) recovering() bool {
+	return s.recovered > 0 && s.seq-s.recovered <= harmSpan
 }
 
 // serverJob is a job's work on one server, and what is normal for it there.
@@ -160,12 +167,17 @@ func (e *Engine) Feed(iv *ioguard.Interval, now time.Time) (complete bool) {
 	if seconds > 0 {
 		s.seconds[s.seq%keepFrames] = seconds
 		s.host[s.seq%keepFrames] = iv.Host
-		e.observeHost(s, iv.Host)
 		s.means = meansOf(iv.Host)
 		for i := range iv.Targets {
 			e.feedTarget(s, &iv.Targets[i], seconds, now)
+			if iv.Targets[i].Recovering {
+				s.recovered = s.seq
+			}
 		}
-		e.observeCalm(s)
+		if !s.recovering() {
+			e.observeHost(s, iv.Host)
+			e.observeCalm(s)
+		}
 	}
 	return e.complete()
 }

@@ -172,6 +172,31 @@ func TestHarmIsMeasuredAgainstOnesOwnCalm(t *testing.T) {
 	}
 }
 
+// While a target recovers everybody waits, and nobody is blamed for it.
+func TestRecoveryBlamesNoJob(t *testing.T) {
+	run := func(recovering bool) (out []string) {
+		e := New(Config{Policy: policy.Default(), Interval: 5 * time.Second})
+		for n := range 16 {
+			writes := 20
+			usec := 25_000
+			if n >= 8 && n < 12 {
+				writes, usec = 300, 400_000
+			}
+			target := ioguard.TargetDelta{Target: "fs-OST0000", Kind: ioguard.DeltaValue, Recovering: recovering && n >= 8 && n < 12, Jobs: []ioguard.JobDelta{
+				did("1", ops(ioguard.OpWriteBytes, writes, writes<<20, ioguard.OpWrite, writes, writes*usec)),
+				did("2", ops(ioguard.OpWriteBytes, 20, 20<<20, ioguard.OpWrite, 20, 20*usec))}}
+			out = append(out, events(step(e, n, []ioguard.TargetDelta{target}, nil))...)
+		}
+		return out
+	}
+	if got := run(false); len(got) == 0 {
+		t.Error("the storm is not found without recovery: this test shows nothing")
+	}
+	if got := run(true); len(got) > 0 {
+		t.Errorf("blamed in recovery: %q", got)
+	}
+}
+
 func TestServersComeAndGo(t *testing.T) {
 	e := New(Config{Policy: policy.Default(), Interval: 5 * time.Second})
 	target := func(name string) []ioguard.TargetDelta {

@@ -354,6 +354,9 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	waitRatio := nan
 	for _, s := range jn.servers {
 		n := r.servers[s]
+		if s.recovering() {
+			continue
+		}
 		if jn.time[s] < blameShare && series.Share(w.meta()+hidden*sec, a.meta()+jn.hidden) < 0.5 {
 			continue
 		}
