@@ -40,7 +40,7 @@ type Engine struct {
 	servers  map[string]*server
 	targets  map[string]*target
 	jobs     map[jobKey]*job
-	ids      map[string]string // raw id -> key
+	ids      map[rawKey]*job // by the id as job_stats has it
 	owners   map[string]ioguard.Owner
 	// clientJobs are the jobs on a client's node, by NID
 	clientJobs map[string][]string
@@ -53,8 +53,11 @@ type Engine struct {
 // jobKey names a job: one Slurm number may work on two file systems.
 type jobKey struct{ fs, key string }
 
+type rawKey struct{ fs, raw string }
+
 type job struct {
 	jobKey
+	row       *minuteRow // the last one it added to
 	id        lfs.JobID
 	first     time.Time // when it was first seen
 	lastRound int
@@ -71,7 +74,7 @@ type target struct {
 	pools   []string
 	spin    *bool
 	space   *ioguard.Capacity
-	jobs    map[*job]*ring
+	jobs    map[*job]*touched
 	totals  ring               // of the whole target, by its own counters
 	counted bool               // totals are known
 	exports map[string]float64 // getattr by client NID in the last interval
@@ -114,7 +117,7 @@ func New(cfg Config) *Engine {
 		servers: make(map[string]*server),
 		targets: make(map[string]*target),
 		jobs:    make(map[jobKey]*job),
-		ids:     make(map[string]string),
+		ids:     make(map[rawKey]*job),
 		owners:  make(map[string]ioguard.Owner),
 
 		clientJobs: make(map[string][]string),
@@ -200,7 +203,7 @@ func (e *Engine) complete() bool {
 func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, now time.Time) {
 	t := e.targets[d.Target]
 	if t == nil {
-		t = &target{name: d.Target, fs: ioguard.FSName(d.Target), kind: ioguard.KindOfTarget(d.Target), jobs: make(map[*job]*ring)}
+		t = &target{name: d.Target, fs: ioguard.FSName(d.Target), kind: ioguard.KindOfTarget(d.Target), jobs: make(map[*job]*touched)}
 		e.targets[d.Target] = t
 	}
 	if t.server != s { // new, or failed over
@@ -227,7 +230,7 @@ func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, 
 		}
 		j := e.job(t.fs, jd.JobID, now)
 		f := frame{s.seq, seconds, w}
-		pushInto(t.jobs, j, f)
+		t.touch(j, &f)
 		sj := s.jobs[j]
 		if sj == nil {
 			sj = &serverJob{}
@@ -246,15 +249,6 @@ func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, 
 	t.exports = getattrByClient(d.Exports)
 }
 
-func pushInto(m map[*job]*ring, j *job, f frame) {
-	r := m[j]
-	if r == nil {
-		r = &ring{}
-		m[j] = r
-	}
-	r.merge(f)
-}
-
 // merge adds to the newest frame when it is of the same interval (a job has
 // many targets on a server), else pushes a new one.
 func (r *ring) merge(f frame) {
@@ -266,27 +260,20 @@ func (r *ring) merge(f frame) {
 	r.push(f)
 }
 
-// job finds the job of a raw id.
+// job finds the job of a raw id. Several raw ids may be one job.
 func (e *Engine) job(fs, raw string, now time.Time) *job {
-	key, known := e.ids[raw]
-	var id lfs.JobID
-	if !known {
-		id = e.format.Parse(raw)
-		key = id.Key()
-		if len(e.ids) > 1<<20 { // ids of a day; the map is only a short cut
-			clear(e.ids)
-		}
-		e.ids[raw] = key
+	rk := rawKey{fs, raw}
+	if j := e.ids[rk]; j != nil {
+		return j
 	}
-	k := jobKey{fs, key}
+	id := e.format.Parse(raw)
+	k := jobKey{fs, id.Key()}
 	j := e.jobs[k]
 	if j == nil {
-		if known {
-			id = e.format.Parse(raw)
-		}
 		j = &job{jobKey: k, id: id, first: now}
 		e.jobs[k] = j
 	}
+	e.ids[rk] = j
 	return j
 }
 
@@ -401,8 +388,8 @@ func (e *Engine) prune() {
 			continue
 		}
 		if e.round%16 == 0 {
-			for j, r := range t.jobs {
-				if t.server.seq-r.lastSeq() > keepFrames {
+			for j, w := range t.jobs {
+				if t.server.seq-w.seq > keepFrames {
 					delete(t.jobs, j)
 				}
 			}
@@ -415,6 +402,7 @@ func (e *Engine) prune() {
 				delete(e.owners, k.key)
 			}
 		}
+		clear(e.ids)        // only a short cut
 		clear(e.clientJobs) // jobs move on; they are asked for again while it matters
 	}
 }

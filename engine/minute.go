@@ -10,6 +10,7 @@ import (
 // minute gathers the windows and pressure of the current minute for the records.
 type minute struct {
 	start    time.Time
+	number   int // of minutes so far: rows of another one are over
 	rows     map[minuteKey]*minuteRow
 	touched  []*minuteRow // in this round
 	pressure map[string]*minutePressure
@@ -19,7 +20,8 @@ type minuteKey struct{ fs, pool, job string }
 
 type minuteRow struct {
 	ioguard.Window
-	targets             map[string]struct{}
+	of                  int       // number of its minute
+	targets             []*target // touched
 	inRound             bool
 	read, written, meta float64 // of this round
 	seconds             float64 // longest interval of this round
@@ -36,8 +38,12 @@ func (m *minute) add(t *target, j *job, w *work, seconds float64) {
 	if t.kind == ioguard.OST && len(t.pools) > 0 {
 		pool = t.pools[0]
 	}
-	r := m.row(minuteKey{t.fs, pool, j.key})
-	r.targets[t.name] = struct{}{}
+	r := j.row
+	if r == nil || r.of != m.number || r.Pool != pool {
+		r = m.row(minuteKey{t.fs, pool, j.key})
+		j.row = r
+	}
+	r.on(t)
 	fill(&r.Window, w)
 	if !r.inRound {
 		r.inRound = true
@@ -49,13 +55,23 @@ func (m *minute) add(t *target, j *job, w *work, seconds float64) {
 	r.seconds = max(r.seconds, seconds)
 }
 
+// on notes that the job touched a target, mostly the one after the last.
+func (r *minuteRow) on(t *target) {
+	for i := len(r.targets) - 1; i >= 0; i-- {
+		if r.targets[i] == t {
+			return
+		}
+	}
+	r.targets = append(r.targets, t)
+}
+
 func (m *minute) row(k minuteKey) *minuteRow {
 	r := m.rows[k]
 	if r == nil {
 		if m.rows == nil {
 			m.rows = make(map[minuteKey]*minuteRow)
 		}
-		r = &minuteRow{Window: ioguard.Window{FS: k.fs, Pool: k.pool, JobID: k.job}, targets: make(map[string]struct{})}
+		r = &minuteRow{Window: ioguard.Window{FS: k.fs, Pool: k.pool, JobID: k.job}, of: m.number}
 		m.rows[k] = r
 	}
 	return r
@@ -135,6 +151,7 @@ func (m *minute) drain() ([]ioguard.Window, []ioguard.Pressure) {
 		pressure = append(pressure, p.Pressure)
 	}
 	m.rows, m.pressure, m.touched = nil, nil, m.touched[:0]
+	m.number++
 	return windows, pressure
 }
 

@@ -20,7 +20,8 @@ type round struct {
 	jobs        map[*job]*jobNow
 	hidden      map[*job]float64 // getattr per second that job_stats do not show, inferred
 	unaccounted []Unaccounted
-	meanBusy    map[string]float64 // mean time in service of a job, by file system
+	moved       map[*target]float64 // bytes, of the OSTs that were asked for
+	meanBusy    map[string]float64  // mean time in service of a job, by file system
 }
 
 // serverNow is a server over the last span intervals.
@@ -40,10 +41,14 @@ type jobNow struct {
 	work    work    // everywhere
 	around  work    // of all jobs on the servers it uses
 	hidden  float64 // unaccounted getattr on the servers it uses
-	servers []*server
-	time    map[*server]float64 // its share of the time in service there
-	osts    map[*target]*work
-	mdts    int
+	servers []part
+	one     [1]part // where servers mostly lies
+}
+
+// part is a job's part in a server.
+type part struct {
+	server *server
+	time   float64 // its share of the time in service there
 }
 
 func (r *round) build() {
@@ -51,6 +56,7 @@ func (r *round) build() {
 	r.servers = make(map[*server]*serverNow, len(e.servers))
 	r.jobs = make(map[*job]*jobNow)
 	r.meanBusy = make(map[string]float64)
+	r.moved = make(map[*target]float64)
 	for _, s := range e.servers {
 		n := &serverNow{name: s.name, seconds: s.spanSeconds(), now: s.pressure(), victims: s.victims()}
 		r.servers[s] = n
@@ -63,25 +69,28 @@ func (r *round) build() {
 			n.total.add(&w)
 			jn := r.jobs[j]
 			if jn == nil {
-				jn = &jobNow{job: j, time: map[*server]float64{}, osts: map[*target]*work{}}
+				jn = &jobNow{job: j}
+				jn.servers = jn.one[:0]
 				r.jobs[j] = jn
 			}
 			jn.work.add(&w)
 			jn.seconds = max(jn.seconds, n.seconds)
-			jn.servers = append(jn.servers, s)
-			jn.time[s] = w.busyUsec()
+			jn.servers = append(jn.servers, part{s, w.busyUsec()})
 		}
 	}
 	for _, t := range e.targets {
-		r.target(t)
+		if t.kind == ioguard.MDT && t.server.seq-t.lastSeq < span {
+			r.findHidden(t)
+		}
 	}
 	busy := map[string]int{}
 	for _, jn := range r.jobs {
-		for _, s := range jn.servers {
-			n := r.servers[s]
+		for i := range jn.servers {
+			p := &jn.servers[i]
+			n := r.servers[p.server]
 			jn.around.add(&n.total)
 			jn.hidden += n.hidden
-			jn.time[s] = series.Share(jn.time[s], n.total.busyUsec())
+			p.time = series.Share(p.time, n.total.busyUsec())
 		}
 		r.meanBusy[jn.job.fs] += jn.work.busyUsec()
 		busy[jn.job.fs]++
@@ -99,30 +108,6 @@ func (s *server) spanSeconds() float64 {
 		}
 	}
 	return sum
-}
-
-// target adds what a target's own numbers say: which OSTs a job uses, and the
-// getattr that its jobs do not account for.
-func (r *round) target(t *target) {
-	if t.server.seq-t.lastSeq >= span {
-		return
-	}
-	if t.kind == ioguard.MDT {
-		r.findHidden(t)
-	}
-	for j, ring := range t.jobs {
-		jn := r.jobs[j]
-		if jn == nil || t.server.seq-ring.lastSeq() >= span {
-			continue
-		}
-		w := ring.sum(t.server.seq, span)
-		switch {
-		case t.kind == ioguard.MDT:
-			jn.mdts++
-		case w.data() > 0:
-			jn.osts[t] = &w
-		}
-	}
 }
 
 // Hidden getattr are believed when they are a good part of the target's and
@@ -145,9 +130,8 @@ func (r *round) findHidden(t *target) {
 	total := t.totals.sum(s.seq, harmSpan)
 	seen := make(map[*job]float64)
 	var accounted float64
-	for j, ring := range t.jobs {
-		w := ring.sum(s.seq, harmSpan)
-		if n := w.n[classGetattr]; n > 0 {
+	for j, w := range t.jobs {
+		if n := w.sum(s.seq, harmSpan).getattrs; n > 0 {
 			seen[j] = n
 			accounted += n
 		}
@@ -200,18 +184,18 @@ func (r *round) attribute(t *target, u *Unaccounted, seen map[*job]float64) {
 	for _, n := range seen {
 		all += n
 	}
-	type part struct {
+	type portion struct {
 		j *job
 		n float64
 	}
-	var parts []part
+	var parts []portion
 	for j, n := range seen {
 		if all == 0 {
 			n = 1 / float64(len(seen))
 		} else {
 			n /= all
 		}
-		parts = append(parts, part{j, n})
+		parts = append(parts, portion{j, n})
 	}
 	sort.Slice(parts, func(a, b int) bool {
 		return parts[a].n > parts[b].n || parts[a].n == parts[b].n && parts[a].j.key < parts[b].j.key
@@ -282,8 +266,8 @@ func (r *round) worthJudging(jn *jobNow) bool {
 	if jn.work.ops() >= judgeShare*jn.around.ops() || r.hidden[jn.job] > 0 {
 		return true
 	}
-	for _, share := range jn.time {
-		if share >= judgeShare {
+	for _, p := range jn.servers {
+		if p.time >= judgeShare {
 			return true
 		}
 	}
@@ -327,8 +311,7 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	f.Set(vInFlight, inFlight(w.busyUsec(), w.ops(), sec))
 	f.Set(vDataInFlight, inFlight(w.dataUsec(), w.data(), sec))
 	f.Set(vMetaInFlight, inFlight(w.metaUsec(), w.meta(), sec))
-	r.setOSTs(jn, f)
-	f.Set(vMDTs, float64(jn.mdts))
+	r.setTargets(jn, f)
 	f.Set(vDuty, j.writes.DutyCycle())
 	f.Set(vPeriod, j.writes.Period())
 	f.Set(vBursts, float64(j.writes.Count()))
@@ -352,12 +335,12 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	var worst *serverNow
 	server := ""
 	waitRatio := nan
-	for _, s := range jn.servers {
-		n := r.servers[s]
+	for _, p := range jn.servers {
+		s, n := p.server, r.servers[p.server]
 		if s.recovering() {
 			continue
 		}
-		if jn.time[s] < blameShare && series.Share(w.meta()+hidden*sec, a.meta()+jn.hidden) < 0.5 {
+		if p.time < blameShare && series.Share(w.meta()+hidden*sec, a.meta()+jn.hidden) < 0.5 {
 			continue
 		}
 		h.add(j, n.victims)
@@ -410,26 +393,40 @@ func userOf(j *job, o *ioguard.Owner) string {
 	return ""
 }
 
-// setOSTs sets what the OSTs tell: how many, how concentrated, on what devices,
-// and how idle the rest of the busiest one's pool is.
-func (r *round) setOSTs(jn *jobNow, f policy.Facts) {
+// setTargets sets what the targets tell: how many, how concentrated, on what
+// devices, and how idle the rest of the busiest OST's pool is.
+func (r *round) setTargets(jn *jobNow, f policy.Facts) {
 	var bytes, top, spinning, known, rpcs float64
 	var busiest *target
-	for t, w := range jn.osts {
-		b := w.bytes[0] + w.bytes[1]
-		bytes += b
-		rpcs += w.data()
-		if b > top || busiest == nil || b == top && t.name < busiest.name {
-			busiest, top = t, b
+	osts, mdts := 0, 0
+	for _, t := range r.engine.targets {
+		touched := t.jobs[jn.job]
+		if touched == nil || t.server.seq-touched.seq >= span {
+			continue
+		}
+		if t.kind == ioguard.MDT {
+			mdts++
+			continue
+		}
+		w := touched.sum(t.server.seq, span)
+		if w.data == 0 {
+			continue
+		}
+		osts++
+		bytes += w.bytes
+		rpcs += w.data
+		if w.bytes > top || busiest == nil || w.bytes == top && t.name < busiest.name {
+			busiest, top = t, w.bytes
 		}
 		if t.spin != nil {
-			known += w.data()
+			known += w.data
 			if *t.spin {
-				spinning += w.data()
+				spinning += w.data
 			}
 		}
 	}
-	f.Set(vOSTs, float64(len(jn.osts)))
+	f.Set(vMDTs, float64(mdts))
+	f.Set(vOSTs, float64(osts))
 	f.Set(vTopOST, ratio(top, bytes))
 	if busiest != nil {
 		f.SetText(vTopOSTName, busiest.name)
@@ -441,31 +438,35 @@ func (r *round) setOSTs(jn *jobNow, f policy.Facts) {
 		return
 	}
 	all := r.ostWork(busiest)
-	f.Set(vShareOST, series.Share(top, all.bytes[0]+all.bytes[1]))
+	f.Set(vShareOST, series.Share(top, all))
 	peers, load := 0, 0.0
 	for _, t := range r.engine.targets {
 		if t != busiest && t.fs == busiest.fs && t.kind == ioguard.OST && samePool(t, busiest) {
-			w := r.ostWork(t)
 			peers++
-			load = max(load, w.bytes[0]+w.bytes[1])
+			load = max(load, r.ostWork(t))
 		}
 	}
 	f.Set(vPeerOSTs, float64(peers))
 	if peers > 0 {
-		f.Set(vPeerLoad, ratio(load, all.bytes[0]+all.bytes[1]))
+		f.Set(vPeerLoad, ratio(load, all))
 	}
 }
 
-// ostWork is all jobs' work on an OST.
-func (r *round) ostWork(t *target) (w work) {
+// ostWork is the bytes that all jobs moved on an OST.
+func (r *round) ostWork(t *target) (bytes float64) {
+	if b, ok := r.moved[t]; ok {
+		return b
+	}
 	if t.counted {
-		return t.totals.sum(t.server.seq, span)
+		w := t.totals.sum(t.server.seq, span)
+		bytes = w.bytes[0] + w.bytes[1]
+	} else {
+		for _, w := range t.jobs {
+			bytes += w.sum(t.server.seq, span).bytes
+		}
 	}
-	for _, ring := range t.jobs {
-		o := ring.sum(t.server.seq, span)
-		w.add(&o)
-	}
-	return w
+	r.moved[t] = bytes
+	return bytes
 }
 
 // samePool reports whether two OSTs share a pool, or are both in none that is known.
@@ -506,7 +507,7 @@ func (r *round) storageSubjects(next func() policy.Facts) []policy.Subject {
 				pools[k] = p
 			}
 			p.osts++
-			p.bytes += w.bytes[0] + w.bytes[1]
+			p.bytes += w
 			if t.space != nil {
 				p.space.TotalBytes += t.space.TotalBytes
 				p.space.FreeBytes += t.space.FreeBytes
@@ -535,7 +536,7 @@ func (r *round) storageSubjects(next func() policy.Facts) []policy.Subject {
 			f.SetText(vPoolName, t.pools[0])
 			f.Set(vPoolOSTs, float64(p.osts))
 			w := r.ostWork(t)
-			f.Set(vOSTLoad, ratio(w.bytes[0]+w.bytes[1], p.bytes))
+			f.Set(vOSTLoad, ratio(w, p.bytes))
 		}
 		setPressure(f, &r.servers[t.server].now)
 		out = append(out, policy.Subject{Kind: policy.OSTSubject, FS: t.fs, Target: t.name, Server: t.server.name, Facts: f})

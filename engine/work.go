@@ -211,3 +211,49 @@ func (r *ring) sum(seq, span int) work {
 func (r *ring) lastSeq() int {
 	return r.frames[(r.next+keepFrames-1)%keepFrames].seq
 }
+
+// touched is what a job did on one target in the last two intervals, reduced to
+// what targets are asked for: a server may have 100,000 of them.
+type touched struct {
+	seq  int // of the newest interval
+	work [harmSpan]light
+}
+
+// light is the little of a job's work that matters by target.
+type light struct{ bytes, data, small, getattrs float64 }
+
+// touch adds a frame of a job's work on the target.
+func (t *target) touch(j *job, f *frame) {
+	w := t.jobs[j]
+	if w == nil {
+		w = &touched{seq: f.seq}
+		t.jobs[j] = w
+	}
+	for w.seq < f.seq { // intervals in which it did nothing
+		w.seq++
+		w.work[w.seq%harmSpan] = light{}
+		if f.seq-w.seq > harmSpan {
+			w.seq = f.seq - harmSpan
+		}
+	}
+	l := &w.work[f.seq%harmSpan]
+	l.bytes += f.work.bytes[0] + f.work.bytes[1]
+	l.data += f.work.data()
+	l.small += f.work.small
+	l.getattrs += f.work.n[classGetattr]
+}
+
+// sum adds the last n intervals up to seq; n is harmSpan at most.
+func (w *touched) sum(seq, n int) (l light) {
+	for at := seq - n + 1; at <= seq; at++ {
+		if at > w.seq || at <= w.seq-harmSpan {
+			continue
+		}
+		k := &w.work[(at%harmSpan+harmSpan)%harmSpan]
+		l.bytes += k.bytes
+		l.data += k.data
+		l.small += k.small
+		l.getattrs += k.getattrs
+	}
+	return l
+}
