@@ -85,10 +85,10 @@ func (k DeltaKind) String() string {
 
 // OpDelta is what one operation counter of a target gained in an interval.
 type OpDelta struct {
-	Op      Op
 	Samples float64 // operations (RPCs for read_bytes and write_bytes)
 	Sum     float64 // bytes for byte counters, microseconds for timed ones; 0 where the release counts neither
-	Timed   bool    // Sum is microseconds (2.14 and later)
+	Op      Op
+	Timed   bool // Sum is microseconds (2.14 and later)
 }
 
 // JobDelta is what one job did on one target in an interval.

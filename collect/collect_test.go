@@ -59,10 +59,10 @@ func TestSample(t *testing.T) {
 	if iv.Kind != ioguard.DeltaValue || iv.Elapsed != 5*time.Second || d.Elapsed != 5*time.Second {
 		t.Errorf("%v, elapsed %v, the target's %v", iv.Kind, iv.Elapsed, d.Elapsed)
 	}
-	if got := fmt.Sprintf("%+v", d.Jobs); got != "[{JobID:4711 Kind:value Ops:[{Op:open Samples:4 Sum:40 Timed:true}]}]" {
+	if got := fmt.Sprintf("%+v", d.Jobs); got != "[{JobID:4711 Kind:value Ops:[{Samples:4 Sum:40 Op:open Timed:true}]}]" {
 		t.Errorf("jobs: %s", got)
 	}
-	if got := fmt.Sprintf("%+v", d.Totals); got != "[{Op:write_bytes Samples:4 Sum:4.194304e+06 Timed:false} {Op:write Samples:4 Sum:200 Timed:true}]" {
+	if got := fmt.Sprintf("%+v", d.Totals); got != "[{Samples:4 Sum:4.194304e+06 Op:write_bytes Timed:false} {Samples:4 Sum:200 Op:write Timed:true}]" {
 		t.Errorf("totals: %s", got)
 	}
 	if d.Space == nil || d.Space.UsedFraction() < 0.90 || d.Space.UsedFraction() > 0.92 {
@@ -161,7 +161,7 @@ func TestSamplePermissionDenied(t *testing.T) {
 	}
 	// and nothing is counted twice when it may be read again
 	iv = sample(t, c, server(15, 10), t0.Add(10*time.Second))
-	if got := fmt.Sprintf("%+v", iv.Targets[0].Jobs); got != "[{JobID:4711 Kind:value Ops:[{Op:open Samples:5 Sum:50 Timed:true}]}]" {
+	if got := fmt.Sprintf("%+v", iv.Targets[0].Jobs); got != "[{JobID:4711 Kind:value Ops:[{Samples:5 Sum:50 Op:open Timed:true}]}]" {
 		t.Errorf("jobs: %s", got)
 	}
 }

@@ -22,6 +22,7 @@ type jobTracker struct {
 
 	deltas []ioguard.JobDelta // of the last result, reused
 	ops    []ioguard.OpDelta
+	ends   []int32 // where each delta's ops end
 }
 
 type jobState struct {
@@ -32,10 +33,11 @@ type jobState struct {
 	ops   []opState
 }
 
+// opState is the last value of a counter. Counters at zero have none.
 type opState struct {
-	op      ioguard.Op
 	samples uint64
 	sum     uint64
+	op      ioguard.Op
 }
 
 // jobReading is what one reading of job_stats gave.
@@ -64,6 +66,7 @@ func (t *jobTracker) read(r io.Reader, now time.Time) (jobReading, error) {
 	t.round++
 	out := jobReading{deltas: t.deltas[:0]}
 	ops := t.ops[:0]
+	t.ends = t.ends[:0]
 	for t.dec.Next() {
 		out.jobs++
 		hash := maphash.Bytes(t.seed, t.dec.Block())
@@ -80,19 +83,26 @@ func (t *jobTracker) read(r io.Reader, now time.Time) (jobReading, error) {
 			if t.last.IsZero() || startedBefore(e.StartTime, t.last) {
 				kind = ioguard.DeltaFirst
 			}
-			ops = s.delta(&out, ops, e, kind)
+			ops = t.delta(&out, s, ops, e, kind)
 		} else {
 			kind := ioguard.DeltaValue
 			if s.wasReset(e) {
 				kind = ioguard.DeltaReset
 				s.ops = s.ops[:0]
 			}
-			ops = s.delta(&out, ops, e, kind)
+			ops = t.delta(&out, s, ops, e, kind)
 		}
 		s.hash, s.round, s.start = hash, t.round, e.StartTime
 	}
 	out.skipped = t.dec.Skipped()
 	t.deltas, t.ops = out.deltas, ops
+	// only now do the ops stay where they are: a delta must not keep an array
+	// alive that was outgrown
+	from := int32(0)
+	for i, end := range t.ends {
+		out.deltas[i].Ops = ops[from:end:end]
+		from = end
+	}
 	if err := t.dec.Err(); err != nil {
 		return out, err
 	}
@@ -118,29 +128,33 @@ func (s *jobState) wasReset(e *lfs.JobEntry) bool {
 	if e.StartTime != s.start && !e.StartTime.IsZero() && !s.start.IsZero() {
 		return true
 	}
+	next := 0
 	for i := range e.Counters {
 		c := &e.Counters[i]
-		if p := findOp(s.ops, i, operation(c)); p != nil {
-			if _, kind := series.Diff(p.samples, c.Samples, 64); kind == ioguard.DeltaReset {
-				return true
-			}
+		k := findOp(s.ops, next, operation(c))
+		if k < 0 {
+			continue
 		}
+		if _, kind := series.Diff(s.ops[k].samples, c.Samples, 64); kind == ioguard.DeltaReset {
+			return true
+		}
+		next = k + 1
 	}
 	return false
 }
 
-// findOp gives the state of a counter; files keep their order, so it mostly
-// stands where it stood.
-func findOp(ops []opState, hint int, op ioguard.Op) *opState {
-	if hint < len(ops) && ops[hint].op == op {
-		return &ops[hint]
+// findOp gives the place of a counter's state, -1 where it has none. Files keep
+// their order, so it mostly stands where it is expected.
+func findOp(ops []opState, expected int, op ioguard.Op) int {
+	if expected < len(ops) && ops[expected].op == op {
+		return expected
 	}
 	for i := range ops {
 		if ops[i].op == op {
-			return &ops[i]
+			return i
 		}
 	}
-	return nil
+	return -1
 }
 
 // operation is the counter's meaning: 2.5 and 2.6 call byte counters read and write.
@@ -157,16 +171,24 @@ func operation(c *lfs.JobCounter) ioguard.Op {
 }
 
 // delta appends what the entry's counters gained and keeps their values.
-func (s *jobState) delta(out *jobReading, ops []ioguard.OpDelta, e *lfs.JobEntry, kind ioguard.DeltaKind) []ioguard.OpDelta {
-	from := len(ops)
+func (t *jobTracker) delta(out *jobReading, s *jobState, ops []ioguard.OpDelta, e *lfs.JobEntry, kind ioguard.DeltaKind) []ioguard.OpDelta {
+	from, next := len(ops), 0
 	for i := range e.Counters {
 		c := &e.Counters[i]
 		op := operation(c)
-		p := findOp(s.ops, i, op)
-		if p == nil {
+		k := findOp(s.ops, next, op)
+		if k < 0 {
+			if c.Samples == 0 {
+				continue
+			}
+			if s.ops == nil {
+				s.ops = make([]opState, 0, counted(e.Counters[i:]))
+			}
+			k = len(s.ops)
 			s.ops = append(s.ops, opState{op: op})
-			p = &s.ops[len(s.ops)-1]
 		}
+		p := &s.ops[k]
+		next = k + 1
 		samples, sum := c.Samples-p.samples, c.Sum-p.sum
 		if c.Sum < p.sum {
 			sum = 0 // the counters of one entry are not read at one instant
@@ -177,7 +199,18 @@ func (s *jobState) delta(out *jobReading, ops []ioguard.OpDelta, e *lfs.JobEntry
 		}
 	}
 	if len(ops) > from {
-		out.deltas = append(out.deltas, ioguard.JobDelta{JobID: s.id, Kind: kind, Ops: ops[from:len(ops):len(ops)]})
+		out.deltas = append(out.deltas, ioguard.JobDelta{JobID: s.id, Kind: kind})
+		t.ends = append(t.ends, int32(len(ops)))
 	}
 	return ops
+}
+
+// counted is how many counters are not at zero.
+func counted(counters []lfs.JobCounter) (n int) {
+	for i := range counters {
+		if counters[i].Samples > 0 {
+			n++
+		}
+	}
+	return n
 }

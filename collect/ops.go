@@ -81,11 +81,12 @@ func (t *opTracker) step(hint int, c *lfs.Counter) (p *opState, inc, sum uint64)
 	case c.Unit == "bytes" && op == ioguard.OpWrite:
 		op = ioguard.OpWriteBytes
 	}
-	p = findOp(t.ops, hint, op)
-	if p == nil {
+	k := findOp(t.ops, hint, op)
+	if k < 0 {
+		k = len(t.ops)
 		t.ops = append(t.ops, opState{op: op})
-		p = &t.ops[len(t.ops)-1]
 	}
+	p = &t.ops[k]
 	inc, _ = series.Diff(p.samples, c.Samples, 64)
 	if c.Sum >= p.sum {
 		sum = c.Sum - p.sum
@@ -100,7 +101,7 @@ func (t *opTracker) wasReset(s *lfs.Stats) bool {
 	}
 	for i := range s.Counters {
 		c := &s.Counters[i]
-		if p := findOp(t.ops, i, ioguard.RegisterOp([]byte(c.Name))); p != nil && c.Samples < p.samples {
+		if k := findOp(t.ops, i, ioguard.RegisterOp([]byte(c.Name))); k >= 0 && c.Samples < t.ops[k].samples {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -143,6 +144,9 @@ func (w *watching) live(c *cli.Context, conf *config, interval time.Duration) er
 		return err
 	}
 	defer h.Close()
+	// an agent should be small before it is quick: it shares the server's memory
+	// with the page cache that users' reads are served from
+	debug.SetGCPercent(40)
 	if c.IsSet("db") || !c.Bool("once") {
 		if err := w.keep(dbOf(c, conf), "watch "+h.Name, false); err != nil {
 			return err
