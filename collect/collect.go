@@ -269,7 +269,7 @@ func (t *targetTracker) sampleJobs(h *host.Host, info *lfs.TargetInfo, now time.
 	return nil
 }
 
-// Clients are asked only while a metadata target does clearly more than its jobs
+// Clients are asked only while a target does clearly more than its jobs
 // account for: there is a file per client, and there may be thousands.
 const (
 	hidingShare = 0.3
@@ -277,14 +277,19 @@ const (
 )
 
 func (t *targetTracker) sampleClients(h *host.Host, info *lfs.TargetInfo, d *ioguard.TargetDelta) {
-	if info.Kind != ioguard.MDT || info.Exports == "" || d.Totals == nil {
+	if info.Exports == "" || d.Totals == nil {
 		return
 	}
-	total, accounted := getattrs(d.Totals), 0.0
+	total := loadsOf(d.Totals)
 	for i := range d.Jobs {
-		accounted += getattrs(d.Jobs[i].Ops)
+		for k, n := range loadsOf(d.Jobs[i].Ops) {
+			total[k] -= n
+		}
 	}
-	hiding := total-accounted > hidingShare*total && total-accounted > hidingOps
+	hiding := false
+	for k, all := range loadsOf(d.Totals) {
+		hiding = hiding || total[k] > hidingShare*all && total[k] > hidingOps
+	}
 	if !hiding && !t.hiding {
 		t.clients = nil
 		return
@@ -307,10 +312,17 @@ func (t *targetTracker) sampleClients(h *host.Host, info *lfs.TargetInfo, d *iog
 	sort.Slice(d.Exports, func(a, b int) bool { return d.Exports[a].NID < d.Exports[b].NID })
 }
 
-func getattrs(ops []ioguard.OpDelta) (n float64) {
+// loadsOf counts getattr, other metadata operations, and reads and writes: what
+// jobs do. A target counts more, on its servers' behalf.
+func loadsOf(ops []ioguard.OpDelta) (n [3]float64) {
 	for i := range ops {
-		if ops[i].Op == ioguard.OpGetattr {
-			n += ops[i].Samples
+		switch ops[i].Op {
+		case ioguard.OpGetattr:
+			n[0] += ops[i].Samples
+		case ioguard.OpOpen, ioguard.OpMknod, ioguard.OpUnlink, ioguard.OpMkdir, ioguard.OpRmdir, ioguard.OpRename:
+			n[1] += ops[i].Samples
+		case ioguard.OpReadBytes, ioguard.OpWriteBytes:
+			n[2] += ops[i].Samples
 		}
 	}
 	return n

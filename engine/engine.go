@@ -75,9 +75,9 @@ type target struct {
 	spin    *bool
 	space   *ioguard.Capacity
 	jobs    map[*job]*touched
-	totals  ring               // of the whole target, by its own counters
-	counted bool               // totals are known
-	exports map[string]float64 // getattr by client NID in the last interval
+	totals  ring             // of the whole target, by its own counters
+	counted bool             // totals are known
+	clients map[string]light // work by client NID in the last interval, where it was asked for
 	lastSeq int
 }
 
@@ -246,7 +246,7 @@ func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, 
 	if t.counted {
 		t.totals.push(frame{s.seq, seconds, workOf(t.kind, d.Totals)})
 	}
-	t.exports = getattrByClient(d.Exports)
+	t.clients = byClient(t.kind, d.Exports)
 }
 
 // merge adds to the newest frame when it is of the same interval (a job has
@@ -277,16 +277,14 @@ func (e *Engine) job(fs, raw string, now time.Time) *job {
 	return j
 }
 
-func getattrByClient(exports []ioguard.ExportDelta) map[string]float64 {
+func byClient(kind ioguard.TargetKind, exports []ioguard.ExportDelta) map[string]light {
 	if len(exports) == 0 {
 		return nil
 	}
-	m := make(map[string]float64, len(exports))
+	m := make(map[string]light, len(exports))
 	for i := range exports {
-		w := workOf(ioguard.MDT, exports[i].Ops)
-		if n := w.n[classGetattr]; n > 0 {
-			m[exports[i].NID] = n
-		}
+		w := workOf(kind, exports[i].Ops)
+		m[exports[i].NID] = lightOf(&w)
 	}
 	return m
 }
@@ -304,9 +302,10 @@ type Result struct {
 // Unaccounted is work of a target that its job_stats do not show.
 type Unaccounted struct {
 	Target    string
-	PerSecond float64 // getattr
-	Share     float64 // of all getattr of the target
-	NID       string  // the client that did most of the target's getattr, "" where unknown
+	Kind      string  // of operation: "getattr", "metadata" (others), "data" (reads and writes)
+	PerSecond float64 // operations
+	Share     float64 // of all such operations of the target
+	NID       string  // the client that did most of all of them, "" where unknown
 	NIDShare  float64
 	Jobs      []string // the jobs it was attributed to, most first; inferred
 }
@@ -402,7 +401,9 @@ func (e *Engine) prune() {
 				delete(e.owners, k.key)
 			}
 		}
-		clear(e.ids)        // only a short cut
+		clear(e.ids) // only a short cut
+	}
+	if e.round%64 == 63 {
 		clear(e.clientJobs) // jobs move on; they are asked for again while it matters
 	}
 }

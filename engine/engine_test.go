@@ -68,7 +68,7 @@ func TestHiddenGetattrs(t *testing.T) {
 	scan, quiet := did("1", ops(ioguard.OpGetattr, 90, 900)), did("2", ops(ioguard.OpGetattr, 10, 100, ioguard.OpOpen, 5, 500))
 	describe := func(r Result) (out []string) {
 		for _, u := range r.Unaccounted {
-			out = append(out, fmt.Sprintf("%s %.0f/s %.2f %s %.2f %s", u.Target, u.PerSecond, u.Share, u.NID, u.NIDShare, strings.Join(u.Jobs, ",")))
+			out = append(out, fmt.Sprintf("%s %s %.0f/s %.2f %s %.2f %s", u.Target, u.Kind, u.PerSecond, u.Share, u.NID, u.NIDShare, strings.Join(u.Jobs, ",")))
 		}
 		for _, s := range r.Subjects {
 			if s.Kind == policy.JobSubject {
@@ -80,14 +80,14 @@ func TestHiddenGetattrs(t *testing.T) {
 	e := New(Config{Policy: &policy.Policy{}})
 	step(e, 0, mdt("10.0.0.1@o2ib", scan, quiet), nil)
 	got := describe(step(e, 1, mdt("10.0.0.1@o2ib", scan, quiet), nil))
-	want := []string{"fs-MDT0000 980/s 0.98 10.0.0.1@o2ib 0.98 1,2", "1 882 inferred=true", "2 98 inferred=true"}
+	want := []string{"fs-MDT0000 getattr 980/s 0.98 10.0.0.1@o2ib 0.98 1,2", "1 882 inferred=true", "2 98 inferred=true"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("in proportion to what is visible:\n%s", diff)
 	}
 	// Slurm says that only job 2 runs on the node that does it
 	e.SetClientJobs(map[string][]string{"10.0.0.1@o2ib": {"2"}})
 	got = describe(step(e, 2, mdt("10.0.0.1@o2ib", scan, quiet), nil))
-	want = []string{"fs-MDT0000 980/s 0.98 10.0.0.1@o2ib 0.98 2", "1 0 inferred=false", "2 980 inferred=true"}
+	want = []string{"fs-MDT0000 getattr 980/s 0.98 10.0.0.1@o2ib 0.98 2", "1 0 inferred=false", "2 980 inferred=true"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("by the client's node:\n%s", diff)
 	}
@@ -97,6 +97,23 @@ func TestHiddenGetattrs(t *testing.T) {
 		if r := step(e, n, fair, nil); n == 5 && len(r.Unaccounted) > 0 {
 			t.Errorf("unaccounted: %+v", r.Unaccounted)
 		}
+	}
+}
+
+// A client without jobid_var works in no job's name: that is told, with the client.
+func TestUntaggedClient(t *testing.T) {
+	e := New(Config{Policy: policy.Default()})
+	ost := []ioguard.TargetDelta{{Target: "fs-OST0000", Kind: ioguard.DeltaValue, Totals: ops(ioguard.OpWriteBytes, 200, 200<<20, ioguard.OpWrite, 200, 9000, ioguard.OpStatfs, 900, 1),
+		Jobs:    []ioguard.JobDelta{did("1", ops(ioguard.OpWriteBytes, 20, 20<<20, ioguard.OpWrite, 20, 900))},
+		Exports: []ioguard.ExportDelta{{NID: "10.0.0.7@tcp", Kind: ioguard.DeltaValue, Ops: ops(ioguard.OpWriteBytes, 180, 180<<20)}, {NID: "10.0.0.1@tcp", Kind: ioguard.DeltaValue, Ops: ops(ioguard.OpWriteBytes, 20, 20<<20)}}}}
+	e.SetClientJobs(map[string][]string{"10.0.0.7@tcp": {"4711"}})
+	var r Result
+	for n := range 3 {
+		r = step(e, n, ost, nil)
+	}
+	want := []Unaccounted{{Target: "fs-OST0000", Kind: "data", PerSecond: 36, Share: 0.9, NID: "10.0.0.7@tcp", NIDShare: 0.9, Jobs: []string{"4711"}}}
+	if diff := cmp.Diff(want, r.Unaccounted); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -79,7 +79,7 @@ func (r *round) build() {
 		}
 	}
 	for _, t := range e.targets {
-		if t.kind == ioguard.MDT && t.server.seq-t.lastSeq < span {
+		if t.counted && t.server.seq-t.lastSeq < span {
 			r.findHidden(t)
 		}
 	}
@@ -117,24 +117,30 @@ const (
 	hiddenPerSecond = 5
 )
 
-// findHidden compares a metadata target's own getattr with the sum over its
-// jobs. Clients from 2.16 on batch the getattr of a directory scan (statahead),
-// and job_stats count a batch of them as few or none. The difference is
-// attributed to the jobs whose visible getattr show that they scan, in
-// proportion; that is an inference, and marked as one.
+// counts are the kinds of operation of which a target's own number is compared
+// with the sum over its jobs. What else it counts is its servers' business.
+var counts = []struct {
+	name string
+	on   ioguard.TargetKind
+	of   func(*light) float64
+}{
+	{"getattr", ioguard.MDT, func(l *light) float64 { return l.getattrs }},
+	{"metadata", ioguard.MDT, func(l *light) float64 { return l.meta }},
+	{"data", ioguard.OST, func(l *light) float64 { return l.data }},
+}
+
+// findHidden compares a target's own counters with the sums over its jobs. Two
+// things hide work: clients from 2.16 on batch the getattr of a directory scan
+// (statahead), and job_stats count a batch of them as few or none; and a client
+// without jobid_var does everything in no job's name.
 func (r *round) findHidden(t *target) {
-	if !t.counted {
-		return
-	}
 	s := t.server
-	total := t.totals.sum(s.seq, harmSpan)
-	seen := make(map[*job]float64)
-	var accounted float64
-	for j, w := range t.jobs {
-		if n := w.sum(s.seq, harmSpan).getattrs; n > 0 {
-			seen[j] = n
-			accounted += n
-		}
+	total, accounted := light{}, light{}
+	w := t.totals.sum(s.seq, harmSpan)
+	total = lightOf(&w)
+	for _, touched := range t.jobs {
+		l := touched.sum(s.seq, harmSpan)
+		accounted.add(&l)
 	}
 	var seconds float64
 	for back := range harmSpan {
@@ -142,33 +148,53 @@ func (r *round) findHidden(t *target) {
 			seconds += s.seconds[(s.seq-back)%keepFrames]
 		}
 	}
-	hidden := total.n[classGetattr] - accounted
-	if seconds == 0 || hidden < hiddenShare*total.n[classGetattr] || hidden < hiddenPerSecond*seconds {
-		return
+	for _, c := range counts {
+		all := c.of(&total)
+		hidden := all - c.of(&accounted)
+		if c.on != t.kind || seconds == 0 || hidden < hiddenShare*all || hidden < hiddenPerSecond*seconds {
+			continue
+		}
+		u := Unaccounted{Target: t.name, Kind: c.name, PerSecond: hidden / seconds, Share: hidden / all}
+		u.NID, u.NIDShare = t.busiestClient(c.of)
+		if c.name == "getattr" {
+			r.attribute(t, &u)
+			r.servers[s].hidden += hidden * r.servers[s].seconds / seconds
+		} else if u.NIDShare >= nidShare {
+			u.Jobs = r.engine.clientJobs[u.NID]
+		}
+		r.unaccounted = append(r.unaccounted, u)
 	}
-	u := Unaccounted{Target: t.name, PerSecond: hidden / seconds, Share: hidden / total.n[classGetattr]}
-	var all float64
-	for nid, n := range t.exports {
+}
+
+// busiestClient is the client that did most, and its share; "" where no client
+// was asked for.
+func (t *target) busiestClient(of func(*light) float64) (nid string, share float64) {
+	var all, most float64
+	for name, l := range t.clients {
+		n := of(&l)
 		all += n
-		if n > t.exports[u.NID] || u.NID == "" {
-			u.NID = nid
+		if n > most || n == most && name < nid {
+			nid, most = name, n
 		}
 	}
-	u.NIDShare = series.Share(t.exports[u.NID], all)
-	r.attribute(t, &u, seen)
-	r.servers[s].hidden += hidden * r.servers[s].seconds / seconds
-	r.unaccounted = append(r.unaccounted, u)
+	return nid, series.Share(most, all)
 }
 
 // nidShare is the share of a target's getattr from which on one client's node
 // decides whose they are.
 const nidShare = 0.8
 
-// attribute divides hidden getattr among the jobs that do visible ones, in
-// proportion. Where one client does nearly all of them and Slurm tells which
+// attribute divides hidden getattr among the jobs whose visible ones show that
+// they scan, in proportion; that is an inference, and marked as one. Where one client does nearly all of them and Slurm tells which
 // jobs run there, only those are asked; when none of them shows on the target,
 // they share evenly.
-func (r *round) attribute(t *target, u *Unaccounted, seen map[*job]float64) {
+func (r *round) attribute(t *target, u *Unaccounted) {
+	seen := make(map[*job]float64)
+	for j, w := range t.jobs {
+		if n := w.sum(t.server.seq, harmSpan).getattrs; n > 0 {
+			seen[j] = n
+		}
+	}
 	if ids := r.engine.clientJobs[u.NID]; len(ids) > 0 && u.NIDShare >= nidShare {
 		here := make(map[*job]float64, len(ids))
 		for _, id := range ids {

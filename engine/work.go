@@ -220,7 +220,22 @@ type touched struct {
 }
 
 // light is the little of a job's work that matters by target.
-type light struct{ bytes, data, small, getattrs float64 }
+type light struct {
+	bytes, data float64
+	getattrs    float64
+	meta        float64 // other metadata operations
+}
+
+func lightOf(w *work) light {
+	return light{w.bytes[0] + w.bytes[1], w.data(), w.n[classGetattr], w.meta() - w.n[classGetattr]}
+}
+
+func (l *light) add(o *light) {
+	l.bytes += o.bytes
+	l.data += o.data
+	l.getattrs += o.getattrs
+	l.meta += o.meta
+}
 
 // touch adds a frame of a job's work on the target.
 func (t *target) touch(j *job, f *frame) {
@@ -236,11 +251,8 @@ func (t *target) touch(j *job, f *frame) {
 			w.seq = f.seq - harmSpan
 		}
 	}
-	l := &w.work[f.seq%harmSpan]
-	l.bytes += f.work.bytes[0] + f.work.bytes[1]
-	l.data += f.work.data()
-	l.small += f.work.small
-	l.getattrs += f.work.n[classGetattr]
+	l := lightOf(&f.work)
+	w.work[f.seq%harmSpan].add(&l)
 }
 
 // sum adds the last n intervals up to seq; n is harmSpan at most.
@@ -249,11 +261,7 @@ func (w *touched) sum(seq, n int) (l light) {
 		if at > w.seq || at <= w.seq-harmSpan {
 			continue
 		}
-		k := &w.work[(at%harmSpan+harmSpan)%harmSpan]
-		l.bytes += k.bytes
-		l.data += k.data
-		l.small += k.small
-		l.getattrs += k.getattrs
+		l.add(&w.work[(at%harmSpan+harmSpan)%harmSpan])
 	}
 	return l
 }

@@ -21,37 +21,52 @@ type sayer struct {
 	opened   int
 	told     map[string]map[string]bool  // sentences printed, by the open finding's key
 	severity map[string]ioguard.Severity // last printed
-	hiding   map[string]bool             // targets and clients whose hidden work was told
+	hiding   map[string]hidingTold       // by target and kind of operation
 }
 
 // unaccountedJSON is work that job_stats do not show, as --json prints it.
 type unaccountedJSON struct {
-	Event            string   `json:"event,omitempty"`
-	Target           string   `json:"target"`
-	GetattrPerSecond float64  `json:"getattr_per_second"`
-	Share            float64  `json:"share"`
-	NID              string   `json:"nid,omitempty"`
-	NIDShare         float64  `json:"nid_share,omitempty"`
-	Jobs             []string `json:"inferred_jobs"`
+	Event     string   `json:"event,omitempty"`
+	Target    string   `json:"target"`
+	Kind      string   `json:"kind"` // getattr, metadata (others) or data (reads and writes)
+	PerSecond float64  `json:"ops_per_second"`
+	Share     float64  `json:"share"`
+	NID       string   `json:"nid,omitempty"`
+	NIDShare  float64  `json:"nid_share,omitempty"`
+	Jobs      []string `json:"inferred_jobs"`
 }
 
 func jsonUnaccounted(u *engine.Unaccounted, event string) unaccountedJSON {
-	j := unaccountedJSON{event, u.Target, u.PerSecond, u.Share, u.NID, u.NIDShare, []string{}}
+	j := unaccountedJSON{event, u.Target, u.Kind, u.PerSecond, u.Share, u.NID, u.NIDShare, []string{}}
 	for _, id := range u.Jobs {
 		j.Jobs = append(j.Jobs, validText(id))
 	}
 	return j
 }
 
-// unaccounted tells of a target that does more than its jobs account for, when
-// it begins.
+// hidingTold is what was last told of a target's hidden work.
+type hidingTold struct {
+	nid  string
+	seen time.Time // when there last was any
+}
+
+// unaccounted tells of a target that does more than its jobs account for: when it
+// begins, after a minute without, and once the client is known.
 func (s *sayer) unaccounted(now time.Time, list []engine.Unaccounted) error {
-	still := make(map[string]bool, len(list))
+	if s.hiding == nil {
+		s.hiding = map[string]hidingTold{}
+	}
 	for i := range list {
 		u := &list[i]
-		key := u.Target + " " + u.NID // told again once the client is known
-		still[key] = true
-		if s.hiding[key] {
+		key := u.Target + " " + u.Kind
+		last, known := s.hiding[key]
+		again := !known || now.Sub(last.seen) > time.Minute || u.NID != "" && u.NID != last.nid
+		if u.NID != "" || now.Sub(last.seen) > time.Minute {
+			last.nid = u.NID
+		}
+		last.seen = now
+		s.hiding[key] = last
+		if !again {
 			continue
 		}
 		var err error
@@ -64,14 +79,17 @@ func (s *sayer) unaccounted(now time.Time, list []engine.Unaccounted) error {
 			return err
 		}
 	}
-	s.hiding = still
 	return nil
 }
 
 func unaccountedText(u *engine.Unaccounted) string {
-	text := fmt.Sprintf("%s: %s getattr/s (%s) show in no job's counters", view.Safe(u.Target), view.Count(u.PerSecond), view.Percent(u.Share))
+	kind := map[string]string{"getattr": "getattr/s", "metadata": "metadata operations/s", "data": "reads and writes/s"}[u.Kind]
+	text := fmt.Sprintf("%s: %s %s (%s) show in no job's counters", view.Safe(u.Target), view.Count(u.PerSecond), kind, view.Percent(u.Share))
 	if u.NID != "" {
 		text += fmt.Sprintf("; %s of them from %s", view.Percent(u.NIDShare), view.Safe(u.NID))
+	}
+	if u.Kind != "getattr" && len(u.Jobs) == 0 {
+		text += "; is jobid_var set on all clients?"
 	}
 	if len(u.Jobs) > 0 {
 		text += "; inferred: job " + view.Safe(strings.Join(u.Jobs, ", "))
