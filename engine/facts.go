@@ -92,6 +92,9 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	}
 	f.Set(vHarmRatio, h.ratio)
 	f.Set(vHarmMean, h.mean)
+	if h.worst != nil && h.ratio >= 2 {
+		f.SetText(vHarmWorst, h.worst.key)
+	}
 	if h.ops > 0 { // else no job's own latency is known
 		f.Set(vHarmVictims, float64(h.victims))
 	}

@@ -45,6 +45,7 @@ var (
 	vWaitRatio, vWaitUsec  = policy.MustNumber("pressure.wait_ratio"), policy.MustNumber("pressure.wait_usec")
 	vNRSQueued, vRising    = policy.MustNumber("pressure.nrs_queued"), policy.MustNumber("pressure.rising")
 	vHarmRatio, vHarmMean  = policy.MustNumber("harm.ratio"), policy.MustNumber("harm.mean")
+	vHarmWorst             = policy.MustText("harm.worst")
 	vHarmVictims           = policy.MustNumber("harm.victims")
 	vHarmWait              = policy.MustNumber("harm.wait_ratio")
 	vOSTName, vOSTPool     = policy.MustText("ost.name"), policy.MustText("ost.pool")

@@ -47,7 +47,7 @@ var recorded = map[string]map[string]any{
 	"read-storm": {
 		"job.read_bytes_per_second": 3.5996e7, "job.osts": 4.0, "job.mean_read_bytes": 1048576.0, "job.data_in_flight": 6.7692, "share.read": 0.9997,
 		"share.time": 0.9334, "pressure.cpu": 0.6012, "pressure.util": 0.15, "pressure.queue": 0.29, "pressure.wait_usec": 2041.0,
-		"pressure.wait_ratio": 2.535, "harm.ratio": 5.987, "harm.victims": 1.0,
+		"pressure.wait_ratio": 2.535, "harm.worst": "1312", "harm.ratio": 5.987, "harm.victims": 1.0,
 	},
 }
 

@@ -137,6 +137,7 @@ var vars = []Var{
 	{"pressure.rising", Bool, NoUnit, ofAny, "the pressure is growing"},
 
 	{"harm.ratio", Double, Ratio, ofJob, "worst steady victim: another job's latency now over its own calm"},
+	{"harm.worst", String, NoUnit, ofJob, "id of that victim; \"\" while none is slower than twice its calm"},
 	{"harm.mean", Double, Ratio, ofJob, "mean of the same over all other jobs, weighted by operations"},
 	{"harm.victims", Int, Count, ofJob, "other jobs that are slower than twice their calm"},
 	{"harm.wait_ratio", Double, Ratio, ofJob, "request wait time over calm on the servers that it shares"},
