@@ -25,10 +25,10 @@ import (
 
 // Sizes that bound the decoder's memory, whatever the file holds.
 const (
-	jobStatsBuffer  = 256 << 10 // first buffer
-	jobStatsMaxJob  = 4 << 20   // one job's text; more is cut off and counted as skipped
-	jobStatsMaxKeep = 8         // skipped lines kept for the report
-	jobStatsMaxText = 120       // bytes kept of each
+	jobStatsBuffer  = 64 << 10 // first buffer: fits the cache, and a read of it is over before the scheduler minds
+	jobStatsMaxJob  = 4 << 20  // one job's text; more is cut off and counted as skipped
+	jobStatsMaxKeep = 8        // skipped lines kept for the report
+	jobStatsMaxText = 120      // bytes kept of each
 )
 
 // JobTime is a time of job_stats. Lustre 2.15.0 and 2.15.1 print the boot clock

@@ -16,6 +16,7 @@ type JobTotals struct {
 	current int32            // target of the last entry; 0 before any
 	dec     JobStatsDecoder
 	slab    []CounterSum
+	fresh   []JobTotal // not yet given out
 }
 
 // CounterSum is a counter summed over targets. Fields that the release does not
@@ -49,13 +50,22 @@ func (t *JobTotals) Jobs() []*JobTotal { return t.order }
 // without names starts another target. After an error what was read is kept.
 func (t *JobTotals) Add(r io.Reader) (Skipped, error) { return t.add(r, false) }
 
+// expect makes room for the jobs of a text of that size.
+func (t *JobTotals) expect(size int64) {
+	if t.jobs != nil {
+		return
+	}
+	const perJob = 1500 // bytes of text, as releases print it on the whole
+	n := int(min(size/perJob, 1<<20))
+	t.jobs = make(map[string]*JobTotal, n)
+	t.order = make([]*JobTotal, 0, n)
+	t.targets = make(map[string]int32)
+}
+
 // add sums one file, or a part of one that continues with the target of the
 // part before.
 func (t *JobTotals) add(r io.Reader, continues bool) (Skipped, error) {
-	if t.jobs == nil {
-		t.jobs = make(map[string]*JobTotal)
-		t.targets = make(map[string]int32)
-	}
+	t.expect(0)
 	t.dec.Reset(r)
 	headers := -1
 	var name []byte
@@ -90,7 +100,11 @@ func (t *JobTotals) target(name []byte) int32 {
 func (t *JobTotals) entry(e *JobEntry, target int32) {
 	j := t.jobs[string(e.ID)]
 	if j == nil {
-		j = &JobTotal{ID: string(e.ID), Targets: 1, lastTarget: target}
+		if len(t.fresh) == 0 {
+			t.fresh = make([]JobTotal, 512)
+		}
+		j, t.fresh = &t.fresh[0], t.fresh[1:]
+		j.ID, j.Targets, j.lastTarget = string(e.ID), 1, target
 		t.jobs[j.ID] = j
 		t.order = append(t.order, j)
 		t.first(j, e)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"container/heap"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -197,28 +198,51 @@ func metaOps(j *lfs.JobTotal) uint64 {
 	return n - min(n, data)
 }
 
+// valued is a job and what it is ranked by.
+type valued struct {
+	job *lfs.JobTotal
+	v   float64
+}
+
+func (a *valued) before(b *valued) bool {
+	if a.v != b.v {
+		return a.v > b.v
+	}
+	return a.job.ID < b.job.ID
+}
+
+// lastFirst is a heap of the best jobs so far with the last of them on top.
+type lastFirst []valued
+
+func (h lastFirst) Len() int           { return len(h) }
+func (h lastFirst) Less(a, b int) bool { return h[b].before(&h[a]) }
+func (h lastFirst) Swap(a, b int)      { h[a], h[b] = h[b], h[a] }
+func (h *lastFirst) Push(x any)        { *h = append(*h, x.(valued)) }
+func (h *lastFirst) Pop() any          { panic("not used") }
+
 // firstJobs are the n jobs of the highest value, ties by id; all where n is 0.
 func firstJobs(jobs []*lfs.JobTotal, value func(*lfs.JobTotal) float64, n int) []*lfs.JobTotal {
-	type valued struct {
-		job *lfs.JobTotal
-		v   float64
+	if n == 0 {
+		n = len(jobs)
 	}
-	list := make([]valued, len(jobs))
-	for i, j := range jobs {
-		list[i] = valued{j, value(j)}
-	}
-	sort.Slice(list, func(a, b int) bool {
-		if list[a].v != list[b].v {
-			return list[a].v > list[b].v
+	best := make(lastFirst, 0, min(n, len(jobs)))
+	for _, j := range jobs {
+		v := valued{j, value(j)}
+		switch {
+		case len(best) < n-1:
+			best = append(best, v)
+		case len(best) == n-1:
+			best = append(best, v)
+			heap.Init(&best)
+		case v.before(&best[0]):
+			best[0] = v
+			heap.Fix(&best, 0)
 		}
-		return list[a].job.ID < list[b].job.ID
-	})
-	if n > 0 && n < len(list) {
-		list = list[:n]
 	}
-	out := make([]*lfs.JobTotal, len(list))
-	for i := range list {
-		out[i] = list[i].job
+	sort.Slice(best, func(a, b int) bool { return best[a].before(&best[b]) })
+	out := make([]*lfs.JobTotal, len(best))
+	for i := range best {
+		out[i] = best[i].job
 	}
 	return out
 }
