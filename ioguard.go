@@ -126,13 +126,13 @@ type TargetDelta struct {
 	Target  string
 	Pools   []string      // pools that the target belongs to, where the system tells
 	Elapsed time.Duration // by the target's own clock
-	Kind    DeltaKind
-	Jobs    []JobDelta // jobs that did something
-	Totals  []OpDelta  // md_stats or obdfilter stats of the whole target; nil where unreadable
+	Kind    DeltaKind     // DeltaGap: job_stats could not be read this time
+	Jobs    []JobDelta    // jobs that did something
+	Totals  []OpDelta     // md_stats or obdfilter stats of the whole target; nil where unreadable
 	Exports []ExportDelta
-	Space   *Capacity // nil where unknown
-	Device  string    // block device under the target, "" where the system does not tell
-	Spin    *bool     // the device rotates; nil where unknown
+	Space   *Capacity    // nil where unknown
+	Busiest *DeviceDelta // the busiest block device under the target; nil where the system does not tell
+	Spin    *bool        // the device rotates; nil where unknown
 	// Recovering: the target restarted and replays its clients' requests, so that
 	// all wait, through no job's fault.
 	Recovering bool

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"ioguard"
 	"ioguard/host"
 	"ioguard/lfs"
@@ -32,7 +30,12 @@ type Collector struct {
 	// Refresh is how long what rarely changes (devices, pools, settings) is
 	// believed; zero is a minute.
 	Refresh time.Duration
+	// Timeout is how long the targets' readings may take together, by the wall
+	// clock. One that hangs is told, left alone until it is over, and then taken
+	// in. Zero waits for ever, as on recordings.
+	Timeout time.Duration
 
+	clock    time.Duration // passed over all samples, by a clock that does not jump
 	host     *proc.Sample
 	last     time.Time
 	targets  map[string]*targetTracker
@@ -45,7 +48,8 @@ type Collector struct {
 	slowErrs []string
 }
 
-// targetTracker holds the previous readings of one target.
+// targetTracker holds the previous readings of one target. While it is being
+// read it belongs to the goroutine that reads.
 type targetTracker struct {
 	jobs    *jobTracker
 	totals  opTracker
@@ -54,7 +58,17 @@ type targetTracker struct {
 	buf     lfs.FileBuffer
 	clients map[string]*opTracker
 	reader  lfs.ExportReader
-	hiding  bool // it did more than its jobs account for: the clients are asked
+	hiding  bool          // it did more than its jobs account for: the clients are asked
+	at      time.Duration // the collector's clock when job_stats was last read
+
+	reading bool // the collector's: a reading is under way
+	result  chan targetReading
+}
+
+// targetReading is one reading of a target.
+type targetReading struct {
+	delta    ioguard.TargetDelta
+	problems []string
 }
 
 // Sample reads the server and gives what happened since the last Sample, of
@@ -77,7 +91,8 @@ func (c *Collector) Sample(ctx context.Context, h *host.Host, now time.Time) (*i
 		iv.Kind = ioguard.DeltaGap
 	}
 	c.sampleServices(h, iv)
-	c.sampleTargets(ctx, h, infos, iv, now)
+	c.clock += iv.Elapsed
+	c.sampleTargets(ctx, h, infos, iv)
 	c.last = now
 	return iv, nil
 }
@@ -147,51 +162,82 @@ func (c *Collector) sampleServices(h *host.Host, iv *ioguard.Interval) {
 	}
 }
 
-// sampleTargets reads the targets side by side. One whose last reading still
-// hangs is left alone.
-func (c *Collector) sampleTargets(ctx context.Context, h *host.Host, infos []lfs.TargetInfo, iv *ioguard.Interval, now time.Time) {
+// sampleTargets reads the targets side by side.
+func (c *Collector) sampleTargets(ctx context.Context, h *host.Host, infos []lfs.TargetInfo, iv *ioguard.Interval) {
 	if c.targets == nil {
 		c.targets = make(map[string]*targetTracker)
 	}
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
 	here := make(map[string]bool, len(infos))
-	deltas := make([]ioguard.TargetDelta, len(infos))
-	problems := make([][]string, len(infos))
-	var g errgroup.Group
-	g.SetLimit(max(2, runtime.GOMAXPROCS(0)))
+	slots := make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 	for i := range infos {
-		info := &infos[i]
-		here[info.Name] = true
-		t := c.targets[info.Name]
-		if t == nil {
-			t = &targetTracker{jobs: newJobTracker()}
-			c.targets[info.Name] = t
-		}
-		g.Go(func() error {
-			deltas[i], problems[i] = t.sample(h, info, now)
-			return nil
-		})
+		here[infos[i].Name] = true
+		c.start(ctx, h, infos[i], iv.End, slots)
 	}
-	_ = g.Wait()
 	for i := range infos {
-		d := &deltas[i]
-		if !plausible(d.Elapsed, iv.Elapsed) {
-			d.Elapsed = iv.Elapsed
+		t := c.targets[infos[i].Name]
+		select {
+		case r := <-t.result:
+			t.reading = false
+			r.delta.Pools = c.pools[infos[i].Name]
+			c.setDevice(&r.delta, iv.Host)
+			iv.Targets = append(iv.Targets, r.delta)
+			iv.Problems = append(iv.Problems, r.problems...)
+		case <-ctx.Done():
+			iv.Problems = append(iv.Problems, infos[i].Name+": reading it hangs; it is left out until that ends")
 		}
-		d.Pools = c.pools[d.Target]
-		if dev, ok := c.devices[d.Target]; ok {
-			d.Device, d.Spin = dev.Device(), dev.Spin
-		}
-		if rotates, err := lfs.ReadNonRotational(h.FS, infos[i]); err == nil {
-			spin := !rotates
-			d.Spin = &spin
-		}
-		iv.Problems = append(iv.Problems, problems[i]...)
 	}
-	iv.Targets = deltas
 	for name := range c.targets {
 		if !here[name] { // stopped, or failed over to the other server
 			delete(c.targets, name)
 		}
+	}
+}
+
+// start begins a target's reading, unless the last one is still under way. One
+// that finds no slot in time, since others hang in them, gives up.
+func (c *Collector) start(ctx context.Context, h *host.Host, info lfs.TargetInfo, now time.Time, slots chan struct{}) {
+	t := c.targets[info.Name]
+	if t == nil {
+		t = &targetTracker{jobs: newJobTracker(), result: make(chan targetReading, 1), at: c.clock}
+		c.targets[info.Name] = t
+	}
+	if t.reading {
+		return
+	}
+	t.reading = true
+	clock := c.clock
+	go func() {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			t.result <- targetReading{ioguard.TargetDelta{Target: info.Name, Kind: ioguard.DeltaGap}, []string{info.Name + ": not read in time"}}
+			return
+		}
+		r := t.sample(h, &info, now, clock)
+		<-slots
+		t.result <- r
+	}()
+}
+
+// setDevice tells the busiest block device of a target, where the system maps them.
+func (c *Collector) setDevice(d *ioguard.TargetDelta, h *ioguard.HostDelta) {
+	devices, ok := c.devices[d.Target]
+	if !ok {
+		return
+	}
+	if d.Spin == nil {
+		d.Spin = devices.Spin
+	}
+	if h == nil {
+		return
+	}
+	if busiest, ok := devices.Busiest(h.Devices); ok {
+		d.Busiest = &busiest
 	}
 }
 
@@ -201,12 +247,14 @@ func plausible(own, server time.Duration) bool {
 	return own > server/2 && own < server*2
 }
 
-// sample reads one target.
-func (t *targetTracker) sample(h *host.Host, info *lfs.TargetInfo, now time.Time) (ioguard.TargetDelta, []string) {
-	d := ioguard.TargetDelta{Target: info.Name, Kind: ioguard.DeltaValue}
+// sample reads one target, at now by the server's clock and clock by the
+// collector's.
+func (t *targetTracker) sample(h *host.Host, info *lfs.TargetInfo, now time.Time, clock time.Duration) targetReading {
+	d := ioguard.TargetDelta{Target: info.Name, Kind: ioguard.DeltaValue, Elapsed: clock - t.at}
 	var problems []string
 	problem := func(err error) {
 		problems = append(problems, info.Name+": "+err.Error())
+		d.Kind = ioguard.DeltaGap
 	}
 	first := t.jobs.last.IsZero()
 	if first {
@@ -216,6 +264,8 @@ func (t *targetTracker) sample(h *host.Host, info *lfs.TargetInfo, now time.Time
 	case info.JobStats != "":
 		if err := t.sampleJobs(h, info, now, &d, &problems); err != nil {
 			problem(err)
+		} else {
+			t.at = clock
 		}
 	case len(info.Denied) > 0:
 		problem(fmt.Errorf("job_stats: %w", fs.ErrPermission))
@@ -225,11 +275,10 @@ func (t *targetTracker) sample(h *host.Host, info *lfs.TargetInfo, now time.Time
 	if info.Stats != "" {
 		st, err := lfs.ReadStats(h.FS, info.Stats, &t.parser, &t.buf)
 		if err != nil {
-			problem(err)
+			problems = append(problems, info.Name+": "+err.Error())
 		} else {
-			d.Elapsed = st.Snapshot.Sub(t.header)
-			if !t.header.Known || !st.Snapshot.Known {
-				d.Elapsed = 0
+			if own := st.Snapshot.Sub(t.header); t.header.Known && st.Snapshot.Known && plausible(own, d.Elapsed) {
+				d.Elapsed = own
 			}
 			t.header = st.Snapshot
 			d.Totals = t.totals.delta(st)
@@ -247,8 +296,12 @@ func (t *targetTracker) sample(h *host.Host, info *lfs.TargetInfo, now time.Time
 			problems = append(problems, fmt.Sprintf("%s: in recovery (%s): no job is judged by its server", info.Name, r.Status))
 		}
 	}
+	if rotates, err := lfs.ReadNonRotational(h.FS, *info); err == nil {
+		spin := !rotates
+		d.Spin = &spin
+	}
 	t.sampleClients(h, info, &d)
-	return d, problems
+	return targetReading{d, problems}
 }
 
 func (t *targetTracker) sampleJobs(h *host.Host, info *lfs.TargetInfo, now time.Time, d *ioguard.TargetDelta, problems *[]string) error {
@@ -277,7 +330,7 @@ const (
 )
 
 func (t *targetTracker) sampleClients(h *host.Host, info *lfs.TargetInfo, d *ioguard.TargetDelta) {
-	if info.Exports == "" || d.Totals == nil {
+	if info.Exports == "" || d.Totals == nil || d.Kind != ioguard.DeltaValue {
 		return
 	}
 	total := loadsOf(d.Totals)

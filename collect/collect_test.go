@@ -248,3 +248,71 @@ func TestHugeJobStats(t *testing.T) {
 		t.Errorf("%d jobs, %d MiB of heap", len(tr.jobs), m.HeapSys>>20)
 	}
 }
+
+// stuck is a file system of which one file's reading hangs until it is let go.
+type stuck struct {
+	fs.FS
+	name string
+	free chan struct{}
+}
+
+func (s stuck) Open(name string) (fs.File, error) {
+	if name == s.name {
+		<-s.free
+	}
+	return s.FS.Open(name)
+}
+
+// TestSampleOfAHangingTarget: the others are read in time, the one that hangs is
+// told and not asked again, and nothing of what it did is lost.
+func TestSampleOfAHangingTarget(t *testing.T) {
+	two := func(n, sec int) fstest.MapFS {
+		m := server(n, sec)
+		for name, f := range server(n, sec) {
+			m[strings.Replace(name, "fs-OST0000", "fs-OST0001", 1)] = f
+		}
+		return m
+	}
+	const job = "proc/fs/lustre/obdfilter/fs-OST0001/job_stats"
+	c := &Collector{Interval: 5 * time.Second, Timeout: 50 * time.Millisecond}
+	sample(t, c, two(10, 0), t0)
+	free := make(chan struct{})
+	for i := 1; i <= 2; i++ {
+		iv := sample(t, c, stuck{two(10+4*i, 5*i), job, free}, t0.Add(time.Duration(5*i)*time.Second))
+		if len(iv.Targets) != 1 || iv.Targets[0].Target != "fs-OST0000" || len(iv.Targets[0].Jobs) != 1 {
+			t.Fatalf("sample %d: %+v", i, iv.Targets)
+		}
+		if !strings.Contains(strings.Join(iv.Problems, "\n"), "fs-OST0001: reading it hangs") {
+			t.Errorf("sample %d: problems %q", i, iv.Problems)
+		}
+	}
+	close(free)
+	c.Timeout = 10 * time.Second
+	var got, seconds float64
+	for i := 3; i <= 4; i++ {
+		iv := sample(t, c, two(10+4*i, 5*i), t0.Add(time.Duration(5*i)*time.Second))
+		if len(iv.Targets) != 2 {
+			t.Fatalf("sample %d: %+v", i, iv.Targets)
+		}
+		got += iv.Targets[1].Jobs[0].Ops[0].Samples
+		seconds += iv.Targets[1].Elapsed.Seconds()
+	}
+	if got != 16 || seconds != 20 {
+		t.Errorf("%v operations over %v s, want 16 over 20", got, seconds)
+	}
+}
+
+// A target that could not be read for a while tells over how long its deltas are,
+// and no reading that failed is taken for work in no job's name.
+func TestSampleAfterAGap(t *testing.T) {
+	c := &Collector{Interval: 5 * time.Second}
+	sample(t, c, server(10, 0), t0)
+	iv := sample(t, c, denied{server(100, 5), "proc/fs/lustre/obdfilter/fs-OST0000/job_stats"}, t0.Add(5*time.Second))
+	if d := &iv.Targets[0]; d.Kind != ioguard.DeltaGap {
+		t.Errorf("unread job_stats: kind %v, want gap", d.Kind)
+	}
+	iv = sample(t, c, server(101, 10), t0.Add(10*time.Second))
+	if d := &iv.Targets[0]; d.Kind != ioguard.DeltaValue || d.Elapsed != 10*time.Second {
+		t.Errorf("kind %v, elapsed %v, want a value over 10s", d.Kind, d.Elapsed)
+	}
+}

@@ -19,9 +19,10 @@ import (
 
 // Spans, in intervals of a server.
 const (
-	span     = 1  // what a job does "now"; a rule's `for` asks for more
-	harmSpan = 2  // over which a victim's latency is taken: few operations, more noise
-	forget   = 12 // intervals without news after which a server or target is gone
+	span     = 1   // what a job does "now"; a rule's `for` asks for more
+	lateSpan = 1.5 // times the interval, from which on a target's delta is a late one
+	harmSpan = 2   // over which a victim's latency is taken: few operations, more noise
+	forget   = 12  // intervals without news after which a server or target is gone
 )
 
 // Config is what an Engine needs to know of the site.
@@ -73,6 +74,7 @@ type target struct {
 	server  *server
 	pools   []string
 	spin    *bool
+	device  *ioguard.DeviceDelta // its busiest, in the newest interval; nil where unknown
 	space   *ioguard.Capacity
 	jobs    map[*job]*touched
 	totals  ring             // of the whole target, by its own counters
@@ -166,10 +168,9 @@ func (e *Engine) Feed(iv *ioguard.Interval, now time.Time) (complete bool) {
 	}
 	s.fed, s.missed = true, 0
 	s.seq++
-	seconds := iv.Elapsed.Seconds()
+	seconds := max(0, iv.Elapsed.Seconds())
+	s.seconds[s.seq%keepFrames], s.host[s.seq%keepFrames] = seconds, iv.Host
 	if seconds > 0 {
-		s.seconds[s.seq%keepFrames] = seconds
-		s.host[s.seq%keepFrames] = iv.Host
 		s.means = meansOf(iv.Host)
 		for i := range iv.Targets {
 			e.feedTarget(s, &iv.Targets[i], seconds, now)
@@ -215,9 +216,16 @@ func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, 
 	if len(d.Pools) > 0 {
 		t.pools = d.Pools
 	}
-	t.spin, t.space = d.Spin, d.Space
+	t.spin, t.space, t.device = d.Spin, d.Space, d.Busiest
+	// what is told late is of a longer span than the interval: it is judged by its
+	// rate, and recorded whole
+	scale := 1.0
+	own := seconds
 	if d.Elapsed > 0 {
-		seconds = d.Elapsed.Seconds()
+		own = d.Elapsed.Seconds()
+	}
+	if own > lateSpan*seconds {
+		scale = seconds / own
 	}
 	for i := range d.Jobs {
 		jd := &d.Jobs[i]
@@ -229,6 +237,8 @@ func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, 
 			w.estimate(&s.means)
 		}
 		j := e.job(t.fs, jd.JobID, now)
+		e.minute.add(t, j, &w, own)
+		w.scale(scale)
 		f := frame{s.seq, seconds, w}
 		t.touch(j, &f)
 		sj := s.jobs[j]
@@ -240,11 +250,13 @@ func (e *Engine) feedTarget(s *server, d *ioguard.TargetDelta, seconds float64, 
 		j.lastRound = e.round
 		j.roundData += w.bytes[1]
 		j.roundSecs = max(j.roundSecs, seconds)
-		e.minute.add(t, j, &w, seconds)
 	}
-	t.counted = d.Totals != nil
+	// without the jobs' side there is nothing to compare the totals with
+	t.counted = d.Totals != nil && d.Kind != ioguard.DeltaGap
 	if t.counted {
-		t.totals.push(frame{s.seq, seconds, workOf(t.kind, d.Totals)})
+		w := workOf(t.kind, d.Totals)
+		w.scale(scale)
+		t.totals.push(frame{s.seq, seconds, w})
 	}
 	t.clients = byClient(t.kind, d.Exports)
 }

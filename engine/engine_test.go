@@ -313,3 +313,56 @@ func TestVarsAreSet(t *testing.T) {
 		t.Errorf("documented and never set: %v", missing)
 	}
 }
+
+// What a target tells late is of a longer span: it is no burst.
+func TestLateTargetIsNoBurst(t *testing.T) {
+	e := New(Config{Policy: &policy.Policy{}})
+	rate := func(n int, bytes int, elapsed time.Duration) float64 {
+		r := step(e, n, []ioguard.TargetDelta{{Target: "fs-OST0000", Kind: ioguard.DeltaValue, Elapsed: elapsed,
+			Jobs: []ioguard.JobDelta{did("1", ops(ioguard.OpWriteBytes, 10, bytes, ioguard.OpWrite, 10, 100))}}}, nil)
+		return r.Subjects[0].Facts.Number(vWriteBytes)
+	}
+	if got := rate(0, 5<<20, 5*time.Second); got != 1<<20 {
+		t.Errorf("rate %v", got)
+	}
+	if got := rate(1, 20<<20, 20*time.Second); got != 1<<20 {
+		t.Errorf("20 MiB over 20 s: rate %v, want 1 MiB/s", got)
+	}
+	rows, _ := e.Drain()
+	if rows[0].WriteBytes != 25<<20 || rows[0].PeakWriteBytes != 1<<20 {
+		t.Errorf("records: %v bytes, peak %v", rows[0].WriteBytes, rows[0].PeakWriteBytes)
+	}
+}
+
+// Work is not called unaccounted because our own reading failed.
+func TestUnreadJobsHideNothing(t *testing.T) {
+	e := New(Config{Policy: &policy.Policy{}})
+	for n := range 3 {
+		r := step(e, n, []ioguard.TargetDelta{{Target: "fs-OST0000", Kind: ioguard.DeltaGap, Totals: ops(ioguard.OpWriteBytes, 500, 500<<20)}}, nil)
+		if len(r.Unaccounted) > 0 {
+			t.Fatalf("%+v", r.Unaccounted)
+		}
+	}
+}
+
+// A busy disk under somebody else's OST is not this job's.
+func TestPressureOfOnesOwnDevices(t *testing.T) {
+	e := New(Config{Policy: &policy.Policy{}})
+	disk := func(util float64) *ioguard.DeviceDelta {
+		return &ioguard.DeviceDelta{Device: "sd", Util: util, QueueSize: 10 * util}
+	}
+	h := &ioguard.HostDelta{Devices: []ioguard.DeviceDelta{*disk(0.9), *disk(0.1)}}
+	write := ops(ioguard.OpWriteBytes, 10, 10<<20, ioguard.OpWrite, 10, 1000)
+	r := step(e, 0, []ioguard.TargetDelta{
+		{Target: "fs-OST0000", Kind: ioguard.DeltaValue, Busiest: disk(0.9), Jobs: []ioguard.JobDelta{did("1", write)}},
+		{Target: "fs-OST0001", Kind: ioguard.DeltaValue, Busiest: disk(0.1), Jobs: []ioguard.JobDelta{did("2", write)}}}, h)
+	got := map[string]float64{}
+	for _, s := range r.Subjects {
+		if s.Kind == policy.JobSubject {
+			got[s.JobID] = s.Facts.Number(vUtil)
+		}
+	}
+	if got["1"] != 0.9 || got["2"] != 0.1 {
+		t.Errorf("utilisation by job: %v", got)
+	}
+}

@@ -90,6 +90,7 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	if worst != nil {
 		setPressure(f, &worst.now)
 	}
+	r.setOwnDevices(j, f)
 	f.Set(vHarmRatio, h.ratio)
 	f.Set(vHarmMean, h.mean)
 	if h.worst != nil && h.ratio >= 2 {
@@ -100,6 +101,27 @@ func (r *round) jobSubject(jn *jobNow, f policy.Facts) policy.Subject {
 	}
 	f.Set(vHarmWait, waitRatio)
 	return policy.Subject{Kind: policy.JobSubject, FS: j.fs, JobID: j.key, Server: server, Inferred: hidden > rate(w.n[classGetattr]), Facts: f}
+}
+
+// setOwnDevices narrows the devices' pressure down to those under the job's own
+// OSTs, where the system tells which these are: a busy disk under another OST is
+// not its doing. Where one of them is unknown the server's busiest stands.
+func (r *round) setOwnDevices(j *job, f policy.Facts) {
+	util, queue := math.NaN(), math.NaN()
+	for _, t := range r.engine.targets {
+		touched := t.jobs[j]
+		if t.kind != ioguard.OST || touched == nil || t.server.seq-touched.seq >= span {
+			continue
+		}
+		if t.device == nil {
+			return
+		}
+		util, queue = larger(util, t.device.Util), larger(queue, t.device.QueueSize)
+	}
+	if !math.IsNaN(util) {
+		f.Set(vUtil, util)
+		f.Set(vQueue, queue)
+	}
 }
 
 // inFlight is the mean number of RPCs in service (Little's law); unknown where

@@ -44,6 +44,21 @@ func (w *work) add(o *work) {
 	w.small += o.small
 }
 
+// scale multiplies all amounts.
+func (w *work) scale(by float64) {
+	if by == 1 {
+		return
+	}
+	for c := range classes {
+		w.n[c] *= by
+		w.usec[c] *= by
+		w.timed[c] *= by
+	}
+	w.bytes[0] *= by
+	w.bytes[1] *= by
+	w.small *= by
+}
+
 // data and meta are the RPCs of either kind; syncs count as data, since that is what they wait for.
 func (w *work) data() float64 { return w.n[classRead] + w.n[classWrite] }
 

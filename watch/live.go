@@ -41,7 +41,7 @@ type Agent struct {
 // A server without any target is one at the first sample: later they may have
 // failed over, and come back.
 func (a *Agent) Run(ctx context.Context) error {
-	c := &collect.Collector{Interval: a.Interval}
+	c := &collect.Collector{Interval: a.Interval, Timeout: max(a.Interval, minTimeout)}
 	ask := newAsker(a.Owners, a.Nodes)
 	defer ask.stop()
 	problems := newRepeats(10 * time.Minute)
@@ -51,6 +51,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		now := time.Now()
 		iv, err := c.Sample(ctx, a.Host, now)
 		switch {
+		case ctx.Err() != nil: // ended in the middle of a sample, which says nothing
+			return nil
 		case err == nil:
 			for _, text := range iv.Problems {
 				if problems.due(text, now) {
@@ -82,6 +84,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// minTimeout is how long a server may take at least to print its job_stats.
+const minTimeout = 2 * time.Second
 
 func noTargets(name string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
