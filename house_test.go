@@ -99,7 +99,6 @@ var fuzzedThrough = map[string]string{
 	"proc.ParseDiskstats":    "FuzzDiff",
 	"proc.ParseTargetMounts": "FuzzMapTargets",
 	"proc.ParseZpoolStatus":  "FuzzMapTargets",
-	"lfs.ParseMntDev":        "cuts one word",
 }
 
 // TestParsersAreFuzzed: each exported parser of a reader is called by a fuzz target.

@@ -146,6 +146,9 @@ func (e *Engine) SetClientJobs(jobs map[string][]string) {
 	}
 }
 
+// Owner is what Slurm told of a job; the zero value where it told nothing.
+func (e *Engine) Owner(jobID string) ioguard.Owner { return e.owners[jobID] }
+
 // SetOwners tells the engine what Slurm knows of jobs, by job id.
 func (e *Engine) SetOwners(owners map[string]ioguard.Owner) {
 	for id, o := range owners {

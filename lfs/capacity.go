@@ -52,3 +52,16 @@ func readSpace(fsys fs.FS, path string, unit uint64) (uint64, error) {
 	}
 	return n * unit, nil
 }
+
+// ReadNonRotational tells whether a target's device does not rotate, as Lustre
+// was told or found out. fs.ErrNotExist: the system does not tell.
+func ReadNonRotational(fsys fs.FS, t TargetInfo) (bool, error) {
+	if t.NonRotational == "" {
+		return false, fmt.Errorf("read nonrotational of %s: %w", t.Name, fs.ErrNotExist)
+	}
+	n, err := readNumber(fsys, t.NonRotational)
+	if err != nil {
+		return false, fmt.Errorf("read nonrotational of %s: %w", t.Name, err)
+	}
+	return n != 0, nil
+}

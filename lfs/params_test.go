@@ -239,9 +239,6 @@ func TestReadSmallFiles(t *testing.T) {
 	if c != want || err != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if d, err := ReadMntDev(fsys, ost); err != nil || d != (MntDev{Text: "ost0/ost0", Dataset: "ost0/ost0"}) || d.ZPool() != "ost0" {
-		t.Errorf("%+v, %v", d, err)
-	}
 	if _, err := ReadNonRotational(fsys, ost); !isNotExist(err) {
 		t.Error(err)
 	}
@@ -262,7 +259,7 @@ func TestReadSmallFiles(t *testing.T) {
 func TestReadSmallFilesBad(t *testing.T) {
 	fsys := fstest.MapFS{
 		"ok": {Data: []byte("7\n\x00\x00\x00")}, "big": {Data: []byte("18014398509481984\n")}, "text": {Data: []byte("seven\n")},
-		"empty": {}, "dev": {Data: []byte("/dev/mapper/ost0\n")}, "one": {Data: []byte("1\n")}, "zero": {Data: []byte("0\n")},
+		"empty": {}, "one": {Data: []byte("1\n")}, "zero": {Data: []byte("0\n")},
 		"long":                 {Data: []byte("99999999999\n")},
 		sysRoot + "jobid_var":  {Data: []byte("nodelocal\n")},
 		sysRoot + "jobid_name": {Data: []byte("4711\n")},
@@ -277,12 +274,6 @@ func TestReadSmallFilesBad(t *testing.T) {
 		if c, err := ReadCapacity(fsys, x); err == nil || c != (ioguard.Capacity{}) || !strings.HasPrefix(err.Error(), "read kbytesavail of t: ") {
 			t.Errorf("%q: %+v, %v", bad, c, err)
 		}
-	}
-	if d, err := ReadMntDev(fsys, TargetInfo{MntDev: "dev"}); err != nil || d.Device != "/dev/mapper/ost0" || d.ZPool() != "" {
-		t.Errorf("%+v, %v", d, err)
-	}
-	if _, err := ReadMntDev(fsys, TargetInfo{MntDev: "empty"}); !isNotExist(err) {
-		t.Error(err)
 	}
 	for name, want := range map[string]bool{"one": true, "zero": false} {
 		if v, err := ReadNonRotational(fsys, TargetInfo{NonRotational: name}); err != nil || v != want {

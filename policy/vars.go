@@ -196,15 +196,6 @@ func layout(vars []Var) (map[string]slot, int, int) {
 // Vars is a copy of the table of variables, in its order.
 func Vars() []Var { return append([]Var(nil), vars...) }
 
-// LookupVar gives the variable of a name.
-func LookupVar(name string) (Var, bool) {
-	s, ok := slots[name]
-	if !ok {
-		return Var{}, false
-	}
-	return vars[s.row], true
-}
-
 // NumberVar gives the place of a double, int or bool variable.
 func NumberVar(name string) (NumberID, bool) {
 	s, ok := slots[name]

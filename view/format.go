@@ -14,14 +14,6 @@ const Unknown = "-"
 // (KiB). Below 1 KiB it is a whole number.
 func Bytes(v float64) string { return scaled(v, 1024) }
 
-// Rate writes bytes per second as Bytes does, with "/s".
-func Rate(v float64) string {
-	if math.IsNaN(v) {
-		return Unknown
-	}
-	return Bytes(v) + "/s"
-}
-
 // Count writes a number of things with a decimal prefix: 12345 is "12.3k".
 // Below 1000 it is whole, or has one digit where it is a small rate: "0.3".
 func Count(v float64) string { return scaled(v, 1000) }

@@ -19,9 +19,10 @@ type sayer struct {
 	out      io.Writer
 	json     bool
 	opened   int
-	told     map[string]map[string]bool  // sentences printed, by the open finding's key
-	severity map[string]ioguard.Severity // last printed
-	hiding   map[string]hidingTold       // by target and kind of operation
+	owner    func(jobID string) ioguard.Owner // what Slurm told
+	told     map[string]map[string]bool       // sentences printed, by the open finding's key
+	severity map[string]ioguard.Severity      // last printed
+	hiding   map[string]hidingTold            // by target and kind of operation
 }
 
 // unaccountedJSON is work that job_stats do not show, as --json prints it.
@@ -102,6 +103,7 @@ func unaccountedText(u *engine.Unaccounted) string {
 type findingJSON struct {
 	Event string `json:"event,omitempty"`
 	ioguard.Finding
+	User  string   `json:"user,omitempty"`
 	Start float64  `json:"start"`
 	End   *float64 `json:"end"`
 }
@@ -122,26 +124,32 @@ func (s *sayer) event(now time.Time, ev policy.Event) error {
 		s.opened++
 	}
 	if s.json {
-		return s.line(jsonOf(ev.Finding, string(ev.Kind)))
+		j := jsonOf(ev.Finding, string(ev.Kind))
+		j.User = s.owner(ev.Finding.JobID).User
+		return s.line(j)
 	}
 	f := &ev.Finding
 	clock := now.Format(time.TimeOnly)
+	subject := subjectOf(f)
+	if user := s.owner(f.JobID).User; user != "" {
+		subject += " of " + view.Safe(user)
+	}
 	switch ev.Kind {
 	case policy.Closed:
 		delete(s.told, f.Key())
 		delete(s.severity, f.Key())
-		_, err := fmt.Fprintf(s.out, "%s cleared  %s %s, held %s\n", clock, f.Rule, subjectOf(f), view.Duration(f.End.Sub(f.Start)))
+		_, err := fmt.Fprintf(s.out, "%s cleared  %s %s, held %s\n", clock, f.Rule, subject, view.Duration(f.End.Sub(f.Start)))
 		return err
 	case policy.Updated:
 		text := "more is known of"
 		if f.Severity != s.severity[f.Key()] {
 			text = "got worse:"
 		}
-		if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s %s\n", clock, f.Severity, text, f.Rule, subjectOf(f)); err != nil {
+		if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s %s\n", clock, f.Severity, text, f.Rule, subject); err != nil {
 			return err
 		}
 	default:
-		if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s: %s\n", clock, f.Severity, f.Rule, subjectOf(f), f.Title); err != nil {
+		if _, err := fmt.Fprintf(s.out, "%s %-8s %s %s: %s\n", clock, f.Severity, f.Rule, subject, f.Title); err != nil {
 			return err
 		}
 	}

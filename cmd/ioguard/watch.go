@@ -97,6 +97,7 @@ func runWatch(c *cli.Context) error {
 		log:     hclog.New(&hclog.LoggerOptions{Name: "watch", Output: c.App.ErrWriter, Level: hclog.Info}),
 		context: c.Context,
 	}
+	w.say.owner = w.engine.Owner
 	if c.IsSet("replay") {
 		err = w.replay(c, nominal)
 	} else {
