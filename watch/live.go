@@ -13,6 +13,7 @@ import (
 	"ioguard/collect"
 	"ioguard/engine"
 	"ioguard/host"
+	"ioguard/lfs"
 	"ioguard/policy"
 )
 
@@ -87,6 +88,15 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // minTimeout is how long a server may take at least to print its job_stats.
 const minTimeout = 2 * time.Second
+
+// CheckServer says why a machine cannot be watched: it has no Lustre target, or
+// hides them. Ask before anything is made on its account.
+func CheckServer(h *host.Host) error {
+	if _, err := lfs.Targets(h.FS); err != nil {
+		return noTargets(h.Name, err)
+	}
+	return nil
+}
 
 func noTargets(name string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {

@@ -145,6 +145,9 @@ func (w *watching) live(c *cli.Context, conf *config, interval time.Duration) er
 		return err
 	}
 	defer h.Close()
+	if err := watch.CheckServer(h); err != nil {
+		return readError(err)
+	}
 	// an agent should be small before it is quick: it shares the server's memory
 	// with the page cache that users' reads are served from
 	debug.SetGCPercent(40)
