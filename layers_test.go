@@ -205,7 +205,14 @@ var owners = []struct{ library, pkg string }{
 // mayAlso are the packages that share an owner's library, with the reason.
 var mayAlso = map[string]string{
 	"collect github.com/klauspost/compress": "the recorder writes the archives that host reads",
+	"ib github.com/prometheus/procfs":       "proc reads /proc through it, ib the class infiniband",
 }
+
+// starting are the packages that may start processes: to ask, to probe, to act, and for tests.
+var starting = []string{"host", "probe", "action", "bench", "slurm/slurmtest"}
+
+// forTests are packages that only tests (and bench) may import.
+var forTests = []string{"lfs/lfstest", "slurm/slurmtest"}
 
 // touching are the packages by which code gets at the machine that it runs on.
 var touching = []string{"os", "os/signal", "os/user", "path/filepath", "io/ioutil", "net", "net/http"}
@@ -240,8 +247,8 @@ func breaches(s *source, layers map[string]layer) []string {
 				complain("layer %d imports %s of layer %d", me.number, imported, other.number)
 			case pkg == "host" && me.machine == "no":
 				complain("is pure and imports host")
-			case pkg == "lfs/lfstest" && s.pkg != "bench":
-				complain("lfs/lfstest is for tests")
+			case slices.Contains(forTests, pkg) && s.pkg != "bench":
+				complain("%s is for tests", pkg)
 			}
 			continue
 		}
@@ -270,7 +277,7 @@ func breaches(s *source, layers map[string]layer) []string {
 		out = append(out, s.uses("syscall", notErrno)...)
 		out = append(out, s.uses("golang.org/x/sys/unix", notErrno)...)
 	}
-	if s.pkg != "host" && s.pkg != "bench" {
+	if !slices.Contains(starting, s.pkg) {
 		out = append(out, s.uses("os/exec", named("Command", "CommandContext", "LookPath"))...)
 		out = append(out, s.uses("os", named("StartProcess"))...)
 		out = append(out, s.uses("syscall", named("Exec", "ForkExec", "StartProcess"))...)
