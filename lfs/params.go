@@ -104,6 +104,16 @@ func Params() []Param {
 			Paths: []string{sysRoot + "enable_stats_header"}},
 		{Name: "llite_stats", What: "calls of a client mount", Readable: rootOnly,
 			Paths: []string{debugRoot + "llite/*/stats", procRoot + "llite/*/stats"}},
+		{Name: "import", What: "connection of a client's device to its target", Readable: rootOnly,
+			Paths: importPaths("import", debugRoot, procRoot), Note: "in procfs and open to everybody up to 2.11"},
+		{Name: "import_state", What: "state of that connection and its last 16 changes", Readable: rootOnly,
+			Paths: importPaths("state", debugRoot, procRoot)},
+		{Name: "server_uuid", What: "target of that connection, its state, DEACTIVATED", Readable: rootOnly,
+			Paths: importPaths("server_uuid", debugRoot, procRoot)},
+		{Name: "import_active", What: "0 when that connection is deactivated", Readable: everybody,
+			Paths: importPaths("active", sysRoot, procRoot)},
+		{Name: "devices", What: "devices of this node", Readable: rootOnly,
+			Paths: []string{debugRoot + "devices", procRoot + "devices"}, Note: "lctl dl tells it to everybody"},
 	}
 }
 
@@ -122,6 +132,22 @@ func bothRoots(file string) []string {
 		sysRoot + "obdfilter/*/" + file, procRoot + "obdfilter/*/" + file,
 		sysRoot + "mdt/*/" + file, procRoot + "mdt/*/" + file,
 	}
+}
+
+// importPaths: MGCs have no active, and server_uuid is named after the kind of server.
+func importPaths(file string, roots ...string) []string {
+	var p []string
+	for _, root := range roots {
+		for _, class := range []struct{ name, server string }{{"mgc", "mgs_"}, {"mdc", "mds_"}, {"osc", "ost_"}} {
+			switch {
+			case file == "server_uuid":
+				p = append(p, root+class.name+"/*/"+class.server+file)
+			case file != "active" || class.name != "mgc":
+				p = append(p, root+class.name+"/*/"+file)
+			}
+		}
+	}
+	return p
 }
 
 func servicePaths(file string, roots ...string) []string {
