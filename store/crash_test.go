@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	if path := os.Getenv("IOGUARD_TEST_HOOK"); path != "" {
+		hookProcess(path)
+	}
 	os.Exit(m.Run())
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
 	"time"
 
@@ -35,7 +36,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (Work, error) {
 	}
 	steps := []func(context.Context, *idTx, time.Time, *Work) error{
 		packStep, s.levelStep(minuteLevel, hourLevel, s.opts.Keep.Minutes), s.levelStep(hourLevel, dayLevel, s.opts.Keep.Hours),
-		s.levelStep(dayLevel, dayLevel, s.opts.Keep.Days), s.pressureStep, s.findingStep, s.jobStep,
+		s.levelStep(dayLevel, dayLevel, s.opts.Keep.Days), s.pressureStep, s.findingStep, s.nodeStep, s.jobStep,
 	}
 	for _, step := range steps {
 		err := s.update(ctx, func(ctx context.Context, tx *idTx) error { return step(ctx, tx, now, &w) })
@@ -106,6 +107,21 @@ func (s *Store) findingStep(ctx context.Context, tx *idTx, now time.Time, w *Wor
 	cut := now.Add(-s.opts.Keep.Findings).UnixMicro()
 	return s.dropRows(ctx, tx, w, `DELETE FROM finding WHERE id IN (SELECT id FROM finding
 		WHERE start < ?1 AND ifnull(ended, seen) < ?1 LIMIT min(?2, 500))`, cut)
+}
+
+// nodeStep drops what the hooks told long ago.
+func (s *Store) nodeStep(ctx context.Context, tx *idTx, now time.Time, w *Work) error {
+	return s.dropNodes(ctx, tx, w, now, 2000)
+}
+
+// dropNodes drops at most n events and n jobs of nodes.
+func (s *Store) dropNodes(ctx context.Context, tx *idTx, w *Work, now time.Time, n int) error {
+	const oldest = " WHERE id IN (SELECT id FROM %s WHERE %s < ?1 ORDER BY %[2]s LIMIT min(?2, ?3))"
+	err := s.dropRows(ctx, tx, w, "DELETE FROM node_event"+fmt.Sprintf(oldest, "node_event", "time"), now.Add(-s.opts.Keep.Findings).UnixMicro(), n)
+	if err != nil {
+		return err
+	}
+	return s.dropRows(ctx, tx, w, "DELETE FROM node_job"+fmt.Sprintf(oldest, "node_job", "at"), now.Add(-s.opts.Keep.Days).UnixMicro(), n)
 }
 
 // jobStep drops jobs that no row and no finding names any more. It walks the

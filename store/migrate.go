@@ -47,8 +47,8 @@ func (s *Store) version(ctx context.Context, q querier, known int) (int, error) 
 	return version, nil
 }
 
-// migrate runs what the file has not seen, each migration once, all in one
-// transaction: two processes that start together do not both run them.
+// migrate brings the file up to date: two processes that start together do not
+// both do it.
 func (s *Store) migrate(ctx context.Context) error {
 	names, err := migrationNames()
 	if err != nil {
@@ -59,10 +59,20 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	defer tx.Rollback()
+	if err := s.migrateTo(ctx, tx, names); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// migrateTo runs those of the migrations that the file has not seen, all in the
+// caller's transaction.
+func (s *Store) migrateTo(ctx context.Context, tx *sql.Tx, names []string) error {
 	have, err := s.version(ctx, tx, len(names))
 	if err != nil {
 		return err
 	}
+	s.schema = len(names)
 	if have == len(names) {
 		return nil
 	}
@@ -75,10 +85,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		}
 	}
 	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", applicationID, len(names)))
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
+	return err
 }
 
 func runMigration(ctx context.Context, tx *sql.Tx, name string) error {
@@ -93,6 +100,13 @@ func runMigration(ctx context.Context, tx *sql.Tx, name string) error {
 	return err
 }
 
+// oldestReadable is the version from which on a reader understands all there is:
+// later migrations only added tables, which an older file answers for as empty.
+const oldestReadable = 1
+
+// nodesSchema is the version that brought node_job, node_fs and node_event.
+const nodesSchema = 2
+
 // checkVersion refuses a file that this program cannot read.
 func (s *Store) checkVersion(ctx context.Context) error {
 	names, err := migrationNames()
@@ -100,9 +114,10 @@ func (s *Store) checkVersion(ctx context.Context) error {
 		return err
 	}
 	have, err := s.version(ctx, s.readers, len(names))
-	if err == nil && have < len(names) {
-		return ioguard.WithHint(&OlderError{s.path, have, len(names)},
+	if err == nil && have < oldestReadable {
+		return ioguard.WithHint(&OlderError{s.path, have, oldestReadable},
 			"start this release's ioguard watch once: it brings the file up to date")
 	}
+	s.schema = have
 	return err
 }

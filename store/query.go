@@ -220,6 +220,7 @@ type FindingFilter struct {
 	Limit                    int              // 0 or less: all
 
 	oldestFirst bool
+	either      bool // JobID or User
 }
 
 // Findings lists findings, the newest Start first. An infinite or unknown value
@@ -231,6 +232,17 @@ func (s *Store) Findings(ctx context.Context, f FindingFilter) ([]FindingRecord,
 		return err
 	})
 	return out, s.fail(ctx, "read findings", err)
+}
+
+// OpenFindings lists the findings that hold still for a job or for any job of a
+// user, the newest Start first; "" is nobody. It is for a line told at the start
+// of a job: the few findings that are open are looked at, and no others. One
+// whose Seen is long past may only have lost its server.
+func (s *Store) OpenFindings(ctx context.Context, user, jobID string) ([]FindingRecord, error) {
+	if user == "" && jobID == "" {
+		return nil, nil
+	}
+	return s.Findings(ctx, FindingFilter{Open: true, User: user, JobID: jobID, either: true})
 }
 
 // conditions gives the WHERE clause; every value is an argument of it.
@@ -245,6 +257,10 @@ func (f *FindingFilter) conditions() (string, []any) {
 	add(!f.Since.IsZero(), "(f.ended IS NULL OR f.ended >= ?)", f.Since.UnixMicro())
 	add(!f.Until.IsZero(), "f.start < ?", f.Until.UnixMicro())
 	add(f.Open, "f.ended IS NULL")
+	if f.either {
+		add(true, "(f.job = (SELECT id FROM job WHERE jobid = ?) OR j.user = (SELECT id FROM word WHERE text = ? AND id <> 0))", f.JobID, f.User)
+		return strings.Join(where, " AND "), args
+	}
 	add(f.JobID != "", "f.job = (SELECT id FROM job WHERE jobid = ?)", f.JobID)
 	add(f.User != "", "j.user = (SELECT id FROM word WHERE text = ?)", f.User)
 	add(f.Account != "", "j.account = (SELECT id FROM word WHERE text = ?)", f.Account)
@@ -258,7 +274,10 @@ func (f *FindingFilter) conditions() (string, []any) {
 
 func findings(ctx context.Context, q querier, f FindingFilter) ([]FindingRecord, error) {
 	where, args := f.conditions()
-	order, limit := "DESC", -1
+	order, limit, index := "DESC", -1, ""
+	if f.Open {
+		index = "INDEXED BY finding_open"
+	}
 	if f.oldestFirst {
 		order = "ASC"
 	}
@@ -267,7 +286,7 @@ func findings(ctx context.Context, q querier, f FindingFilter) ([]FindingRecord,
 	}
 	out, ids, err := queryFindings(ctx, q, `SELECT f.id, f.start, f.ended, f.seen, f.rule, f.title, f.subject,
 		ifnull(j.jobid, ''), f.target, f.fs, f.server, f.severity, f.worst, f.action, f.evidence, f.facts, f.advice, f.inferred
-		FROM finding f LEFT JOIN job j ON j.id = f.job WHERE `+where+" ORDER BY f.start "+order+", f.id "+order+" LIMIT ?",
+		FROM finding f `+index+` LEFT JOIN job j ON j.id = f.job WHERE `+where+" ORDER BY f.start "+order+", f.id "+order+" LIMIT ?",
 		append(args, limit))
 	if err != nil || !f.Windows {
 		return out, err

@@ -33,8 +33,8 @@ type Options struct {
 type Retention struct {
 	Minutes  time.Duration // 2 days; pressure as measured too
 	Hours    time.Duration // 30 days
-	Days     time.Duration // 2 years; hourly pressure too
-	Findings time.Duration // 1 year
+	Days     time.Duration // 2 years; hourly pressure and the jobs on nodes too
+	Findings time.Duration // 1 year; events of nodes too
 }
 
 const dayLength = 24 * time.Hour
@@ -61,6 +61,7 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	path     string // absolute
 	opts     Options
+	schema   int // the file's version when it was opened
 	problems []string
 	readers  *sql.DB
 	writer   *sql.DB // one connection; nil when open for reading only
@@ -82,10 +83,7 @@ func Open(path string, opts Options) (*Store, error) {
 	if err := s.createFile(); err != nil {
 		return nil, err
 	}
-	s.writer = s.pool("rwc", url.Values{
-		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"},
-		"_auto_vacuum": {"incremental"}, "_foreign_keys": {"on"}, "_cache_size": {"-32000"},
-	}, 1)
+	s.writer = s.pool("rwc", writeParams(), 1)
 	if err := s.migrate(context.Background()); err != nil {
 		s.Close()
 		return nil, s.fail(context.Background(), "open records", err)
@@ -98,7 +96,8 @@ func Open(path string, opts Options) (*Store, error) {
 // one. It changes nothing in the file. Where the journal's -wal and -shm cannot
 // be opened or made (a read-only directory with no writer running), the file is
 // read as it lies there and [Store.Problems] says so. A missing file is
-// fs.ErrNotExist; a file that needs migrations is [*OlderError].
+// fs.ErrNotExist; a file that cannot be read without migrations is [*OlderError];
+// of what an older file has no tables for there is none.
 func OpenReadOnly(path string) (*Store, error) {
 	s, err := newStore(path, Options{})
 	if err != nil {
@@ -117,6 +116,13 @@ func OpenReadOnly(path string) (*Store, error) {
 		return nil, s.fail(context.Background(), "open records", err)
 	}
 	return s, nil
+}
+
+func writeParams() url.Values {
+	return url.Values{
+		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"},
+		"_auto_vacuum": {"incremental"}, "_foreign_keys": {"on"}, "_cache_size": {"-32000"},
+	}
 }
 
 func readParams() url.Values {
