@@ -57,7 +57,7 @@ func (r *reader) gidNetDevs(dir string, problems *problems) []string {
 }
 
 // adapterNetDevs lists the network devices of the PCI function that have the
-// port's number. Before 3.15 dev_id held it, since then dev_port does.
+// port's number: in dev_port, of older drivers in dev_id. Both count from 0.
 func (r *reader) adapterNetDevs(device string, number uint, problems *problems) []string {
 	dir := path.Join(device, "device/net")
 	entries, err := fs.ReadDir(r.FS, dir)

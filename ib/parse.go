@@ -40,8 +40,8 @@ func known(word string) string {
 	return word
 }
 
-// ParseRate parses a port's rate. Kernels before 2.6.39 do not name SDR, DDR
-// and QDR apart from the rate of a lane; a bare "Unknown" is no error.
+// ParseRate parses a port's rate. Old kernels leave the word SDR out; "Unknown"
+// and an empty file tell nothing and are no error.
 //
 // FILE: drivers/infiniband/core/sysfs.c, rate_show:
 //
