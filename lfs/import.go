@@ -190,7 +190,10 @@ func (p *importParser) parse(i *Import, text []byte) {
 		if len(line) == 0 {
 			continue
 		}
-		indent := len(raw) - len(bytes.TrimLeft(raw, " \t"))
+		indent := 0
+		for textBlank(raw[indent]) {
+			indent++
+		}
 		if indent <= quiet {
 			quiet = -1
 		}

@@ -55,6 +55,22 @@ func ReadImports(fsys fs.FS) ([]Import, error) {
 // importParams are the files read of each device.
 var importParams = []string{"import", "import_state", "server_uuid", "import_active"}
 
+// importPaths: MGCs have no active, and server_uuid is named after the kind of server.
+func importPaths(file string, roots ...string) []string {
+	var p []string
+	for _, root := range roots {
+		for _, class := range []struct{ name, server string }{{"mgc", "mgs_"}, {"mdc", "mds_"}, {"osc", "ost_"}} {
+			switch {
+			case file == "server_uuid":
+				p = append(p, root+class.name+"/*/"+class.server+file)
+			case file != "active" || class.name != "mgc":
+				p = append(p, root+class.name+"/*/"+file)
+			}
+		}
+	}
+	return p
+}
+
 // importPlace is a row of the table cut at its device: "sys/kernel/debug/lustre/osc", "import".
 type importPlace struct {
 	param, file string
@@ -148,6 +164,9 @@ func (r *importReader) read(i *Import, d importDevice) (seen bool, err error) {
 	i.named(d.name)
 	if text, ok := r.file("import", d); ok {
 		r.parser.parse(i, text)
+		if i.Device != d.name {
+			i.named(d.name)
+		}
 	}
 	if i.State == "" {
 		r.readWithoutImport(i, d)

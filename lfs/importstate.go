@@ -110,7 +110,7 @@ func (h *ImportHistory) parse(text []byte) {
 	for n := 1; len(text) > 0; n++ {
 		line, rest, _ := textLine(text)
 		text = rest
-		line = textTrim(line)
+		line = textStrip(line)
 		why := ""
 		if current, ok := bytes.CutPrefix(line, []byte("current_state:")); ok {
 			h.Current = importState(textStrip(current))

@@ -1,7 +1,9 @@
 package lfs
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -101,8 +103,10 @@ func TestReadLlite(t *testing.T) {
 
 func FuzzDiffLlite(f *testing.F) {
 	text := fixtureFile(f, fixtureMachine(f, "client-2.17.0"), debugRoot+"llite/lustre-ffff8880086b6800/stats")
-	f.Add(text, text)
-	f.Fuzz(func(t *testing.T, a, b []byte) {
+	f.Add(slices.Concat(text, []byte("\f"), text[:1000]))
+	f.Add([]byte("open 5 samples [reqs]\nread_bytes 1 samples [bytes] 1 1 1\fopen 7 samples [reqs]\n"))
+	f.Fuzz(func(t *testing.T, both []byte) {
+		a, b, _ := bytes.Cut(both, []byte("\f"))
 		prev, cur := Llite{FS: "fs", Stats: ParseStats(a)}, Llite{FS: "fs", Stats: ParseStats(b)}
 		p, c := prev.Sum(), cur.Sum()
 		if _, err := json.Marshal(p); err != nil {

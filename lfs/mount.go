@@ -33,9 +33,10 @@ func ReadMounts(fsys fs.FS) ([]Mount, error) {
 	return ParseMounts(text), nil
 }
 
-// ParseMounts picks the Lustre client mounts out of /proc/mounts. Targets of
-// servers (lustre_tgt, or a device without ":/") are none, and lines that are
-// not understood are other people's mounts.
+// ParseMounts picks the Lustre client mounts out of /proc/mounts, or out of
+// /etc/fstab, which has the same form. Targets of servers (lustre_tgt, or a
+// device without ":/") are none, and lines that are not understood are other
+// people's mounts.
 //
 // FILE: fs/proc_namespace.c, show_vfsmnt; the options are printed by
 // lustre/llite/llite_lib.c, ll_show_options:
@@ -52,7 +53,7 @@ func ParseMounts(b []byte) []Mount {
 		dir, rest := textWord(rest)
 		kind, rest := textWord(rest)
 		options, _ := textWord(rest)
-		if string(kind) != "lustre" || len(options) == 0 {
+		if string(kind) != "lustre" || len(options) == 0 || device[0] == '#' { // a comment of fstab
 			continue
 		}
 		if m, ok := mountOf(mountUnescape(device)); ok {

@@ -134,22 +134,6 @@ func bothRoots(file string) []string {
 	}
 }
 
-// importPaths: MGCs have no active, and server_uuid is named after the kind of server.
-func importPaths(file string, roots ...string) []string {
-	var p []string
-	for _, root := range roots {
-		for _, class := range []struct{ name, server string }{{"mgc", "mgs_"}, {"mdc", "mds_"}, {"osc", "ost_"}} {
-			switch {
-			case file == "server_uuid":
-				p = append(p, root+class.name+"/*/"+class.server+file)
-			case file != "active" || class.name != "mgc":
-				p = append(p, root+class.name+"/*/"+file)
-			}
-		}
-	}
-	return p
-}
-
 func servicePaths(file string, roots ...string) []string {
 	var p []string
 	for _, dir := range serviceDirs {
