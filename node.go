@@ -26,23 +26,24 @@ type NodeJob struct {
 	RestartCount *int      `json:"restart_count,omitempty"` // as the prolog was told; an epilog may be told one more
 	ExitCode     *int      `json:"exit_code,omitempty"`     // wait status: 768 is exit 3, 9 is signal 9
 	Exclusive    *bool     `json:"exclusive,omitempty"`     // no other job was between prolog and epilog here meanwhile
-	FS           []NodeFS  `json:"fs,omitempty"`
+	FS           []NodeFS  `json:"fs,omitempty"`            // mounts of one file system are added up
 }
 
-// NodeFS is what a node did on one file system between a job's prolog and its
-// epilog: all of the node's work, which is the job's where it was Exclusive. nil
-// is unknown.
+// NodeFS is what programs on a node did on one file system between a job's prolog
+// and its epilog, by the client's own counters: all of the node's work, which is
+// the job's where it was Exclusive. nil is unknown.
 type NodeFS struct {
 	FS         string  `json:"fs"`
 	ReadBytes  *uint64 `json:"read_bytes,omitempty"`
 	WriteBytes *uint64 `json:"write_bytes,omitempty"`
-	ReadOps    *uint64 `json:"read_ops,omitempty"` // system calls
-	WriteOps   *uint64 `json:"write_ops,omitempty"`
-	Opens      *uint64 `json:"open,omitempty"`
-	Creates    *uint64 `json:"create,omitempty"` // mknod, mkdir, create
-	Unlinks    *uint64 `json:"unlink,omitempty"` // unlink, rmdir
-	Getattrs   *uint64 `json:"getattr,omitempty"`
-	Syncs      *uint64 `json:"sync,omitempty"`
+	Reads      *uint64 `json:"reads,omitempty"` // calls, also those served from the cache
+	Writes     *uint64 `json:"writes,omitempty"`
+	Opens      *uint64 `json:"opens,omitempty"`
+	Creates    *uint64 `json:"creates,omitempty"`
+	Unlinks    *uint64 `json:"unlinks,omitempty"`
+	Mkdirs     *uint64 `json:"mkdirs,omitempty"`
+	Getattrs   *uint64 `json:"getattrs,omitempty"`
+	Fsyncs     *uint64 `json:"fsyncs,omitempty"`
 	Reset      bool    `json:"reset,omitempty"` // the counters restarted in between: lower bounds
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -74,17 +76,20 @@ func (s *Store) appendNode(ctx context.Context, r *NodeRecords, waiting *atomic.
 	if err != nil {
 		return err
 	}
-	s.writer = s.pool("rwc", writeParams(), 1)
+	s.writer = s.pool("rwc", s.writeParams(), 1)
 	defer s.Close()
 	for {
-		waiting.Store(true)
-		err := s.update(ctx, func(ctx context.Context, tx *idTx) error {
-			waiting.Store(false)
-			if err := s.migrateTo(ctx, tx.Tx, names); err != nil {
-				return err
-			}
-			return s.writeNode(ctx, tx, r)
-		})
+		err := s.writer.PingContext(ctx) // opens the file
+		if err == nil {
+			waiting.Store(true)
+			err = s.update(ctx, func(ctx context.Context, tx *idTx) error {
+				waiting.Store(false)
+				if err := s.migrateTo(ctx, tx.Tx, names); err != nil {
+					return err
+				}
+				return s.writeNode(ctx, tx, r)
+			})
+		}
 		if !isBusy(err) || ctx.Err() != nil {
 			return err
 		}
@@ -206,8 +211,9 @@ func writeNodeJob(ctx context.Context, tx *idTx, j *ioguard.NodeJob) error {
 			id, err = r.LastInsertId()
 		}
 	}
-	for i := 0; i < len(j.FS) && err == nil; i++ {
-		err = writeNodeFS(ctx, tx, id, &j.FS[i])
+	mounts := sumMounts(j.FS)
+	for i := 0; i < len(mounts) && err == nil; i++ {
+		err = writeNodeFS(ctx, tx, id, &mounts[i])
 	}
 	return err
 }
@@ -232,15 +238,48 @@ func writeNodeFS(ctx context.Context, tx *idTx, job int64, f *ioguard.NodeFS) er
 		args = append(args, counterOrNull(*n))
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO node_fs (node_job, fs, `+nodeCounterColumns+`, reset)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(args, f.Reset)...)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(args, f.Reset)...)
 	return err
 }
 
-const nodeCounterColumns = "read_bytes, write_bytes, read_ops, write_ops, opens, creates, unlinks, getattrs, syncs"
+const nodeCounterColumns = "read_bytes, write_bytes, reads, writes, opens, creates, unlinks, mkdirs, getattrs, fsyncs"
 
 // nodeCounters are the counters in the order of nodeCounterColumns.
-func nodeCounters(f *ioguard.NodeFS) [9]**uint64 {
-	return [...]**uint64{&f.ReadBytes, &f.WriteBytes, &f.ReadOps, &f.WriteOps, &f.Opens, &f.Creates, &f.Unlinks, &f.Getattrs, &f.Syncs}
+func nodeCounters(f *ioguard.NodeFS) [10]**uint64 {
+	return [...]**uint64{&f.ReadBytes, &f.WriteBytes, &f.Reads, &f.Writes, &f.Opens, &f.Creates, &f.Unlinks, &f.Mkdirs, &f.Getattrs, &f.Fsyncs}
+}
+
+// sumMounts adds up the mounts of one file system: a node may have several, of
+// different folders.
+func sumMounts(mounts []ioguard.NodeFS) []ioguard.NodeFS {
+	var out []ioguard.NodeFS
+	for i := range mounts {
+		k := slices.IndexFunc(out, func(f ioguard.NodeFS) bool { return f.FS == mounts[i].FS })
+		if k < 0 {
+			out = append(out, mounts[i])
+			continue
+		}
+		to, from := nodeCounters(&out[k]), nodeCounters(&mounts[i])
+		for c := range to {
+			*to[c] = addKnown(*to[c], *from[c])
+		}
+		out[k].Reset = out[k].Reset || mounts[i].Reset
+	}
+	return out
+}
+
+func addKnown(a, b *uint64) *uint64 {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	sum, over := bits.Add64(*a, *b, 0)
+	if over != 0 {
+		return nil
+	}
+	return &sum
 }
 
 // writeNodeOwner keeps whom the job belongs to. An id that Slurm gives to

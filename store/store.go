@@ -83,7 +83,7 @@ func Open(path string, opts Options) (*Store, error) {
 	if err := s.createFile(); err != nil {
 		return nil, err
 	}
-	s.writer = s.pool("rwc", writeParams(), 1)
+	s.writer = s.pool("rwc", s.writeParams(), 1)
 	if err := s.migrate(context.Background()); err != nil {
 		s.Close()
 		return nil, s.fail(context.Background(), "open records", err)
@@ -118,11 +118,16 @@ func OpenReadOnly(path string) (*Store, error) {
 	return s, nil
 }
 
-func writeParams() url.Values {
-	return url.Values{
+func (s *Store) writeParams() url.Values {
+	p := url.Values{
 		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"},
-		"_auto_vacuum": {"incremental"}, "_foreign_keys": {"on"}, "_cache_size": {"-32000"},
+		"_foreign_keys": {"on"}, "_cache_size": {"-32000"},
 	}
+	// the file keeps it, and to set it again SQLite would take the lock at each opening
+	if fi, err := os.Stat(s.path); err != nil || fi.Size() == 0 {
+		p.Set("_auto_vacuum", "incremental")
+	}
+	return p
 }
 
 func readParams() url.Values {

@@ -37,13 +37,14 @@ CREATE TABLE node_fs (
     fs          TEXT NOT NULL,
     read_bytes  INTEGER,
     write_bytes INTEGER,
-    read_ops    INTEGER,
-    write_ops   INTEGER,
+    reads       INTEGER,
+    writes      INTEGER,
     opens       INTEGER,
     creates     INTEGER,
     unlinks     INTEGER,
+    mkdirs      INTEGER,
     getattrs    INTEGER,
-    syncs       INTEGER,
+    fsyncs      INTEGER,
     reset       INTEGER NOT NULL,
     PRIMARY KEY (node_job, fs)
 ) WITHOUT ROWID;
