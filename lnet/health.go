@@ -85,8 +85,9 @@ func keep(in *map[NID][]*uint64, nid NID, counters []*uint64) {
 
 // Classify tells which health counters rose since a former reading of the same
 // boot. One that is new since then has counted all that it shows since then; what
-// an empty memory does not know is not compared. The order is by NID, then as
-// lnetctl prints the counters.
+// an empty memory does not know is not compared. Each of both sides is in the order
+// of its NIDs, then as lnetctl prints the counters. A peer that a ping of a dead
+// NID left behind has network timeouts too: look at the NIDs that matter.
 func Classify(before Memory, nis []NI, peers []Peer) []Rise {
 	now := Remember(nis, peers)
 	local := rises(before.NIs, now.NIs, func(i int) (string, Class) { return localCounters[i], LocalInterface })
@@ -125,6 +126,9 @@ func rises(before, now map[NID][]*uint64, name func(i int) (string, Class)) []Ri
 			out = append(out, Rise{nid, class, counter, count, kind})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Rise) int { return cmp.Compare(a.NID.String(), b.NID.String()) })
+	slices.SortStableFunc(out, func(a, b Rise) int {
+		x, y := a.NID, b.NID
+		return cmp.Or(cmp.Compare(x.Addr, y.Addr), cmp.Compare(x.Net.Type, y.Net.Type), cmp.Compare(x.Net.Number, y.Net.Number))
+	})
 	return out
 }
