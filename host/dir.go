@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 )
 
 // The bounds of a copy that Dir makes: a hostile recording must not fill the disk.
@@ -22,8 +23,9 @@ var errTooMuch = fmt.Errorf("more than %d entries or %d bytes, or deeper than %d
 // that take a path and no fs.FS. Of the live machine that is "/". Of any other it
 // is a copy in a temporary folder, which done removes.
 //
-// A folder on disk is copied too, since a library that is given its path would
-// follow a symlink out of it and wait for ever on a FIFO in it. The copy holds
+// A folder on disk is copied too if its subtree holds anything but folders and
+// plain files, since a library that is given its path would follow a symlink out
+// of it and wait for ever on a FIFO in it; else it is used in place. The copy holds
 // what the machine's FS reads: symlinks are followed only directly below name,
 // where the classes of sysfs have them, and a file or folder that cannot be
 // read, or is no plain one, is left out. A missing subtree wraps fs.ErrNotExist.
@@ -42,6 +44,9 @@ func (h *Host) Dir(name string) (root string, done func(), err error) {
 	if _, err := fs.ReadDir(h.FS, name); err != nil {
 		return "", done, pathError("open", name, err)
 	}
+	if f, ok := h.FS.(*folder); ok && f.plain(name) {
+		return filepath.Join(f.root.Name(), f.dir), done, nil
+	}
 	root, err = os.MkdirTemp("", "ioguard-")
 	if err != nil {
 		return "", done, fmt.Errorf("copy %s: %w", name, noSpace(err))
@@ -51,6 +56,23 @@ func (h *Host) Dir(name string) (root string, done func(), err error) {
 		return "", done, errors.Join(fmt.Errorf("copy %s: %w", name, err), os.RemoveAll(root))
 	}
 	return root, func() { os.RemoveAll(root) }, nil
+}
+
+// plain tells whether a subtree and the way to it are folders and plain files only.
+func (f *folder) plain(name string) bool {
+	full := path.Join(f.dir, name)
+	for at := full; at != "."; at = path.Dir(at) {
+		if st, err := f.root.Lstat(at); err != nil || !st.IsDir() {
+			return false
+		}
+	}
+	left := dirLimitEntries
+	return nil == fs.WalkDir(f, name, func(_ string, d fs.DirEntry, err error) error {
+		if left--; err != nil || left < 0 || !d.IsDir() && !d.Type().IsRegular() {
+			return errNotRegular
+		}
+		return nil
+	})
 }
 
 type copier struct {
