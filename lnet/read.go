@@ -142,6 +142,9 @@ func (q question[T]) lnetctl(ctx context.Context, h *host.Host) (v T, err error)
 func (q question[T]) judge(a host.Answer, runErr error) (v T, err error, final bool) {
 	v, err = q.parse(a.Stdout)
 	var f *Failure
+	if noDevice := unopened(a.Stderr); noDevice != nil {
+		return v, noDevice, true
+	}
 	switch {
 	case errors.As(err, &f):
 		return v, err, true
@@ -158,4 +161,23 @@ func (q question[T]) judge(a host.Answer, runErr error) (v T, err error, final b
 		return v, fmt.Errorf("no answer but %.200q", a.Stderr), false
 	}
 	return v, err, err == nil
+}
+
+// unopened is an lnetctl that did not reach the kernel, of the releases that speak
+// through /dev/lnet; by their source the exit status can be 0 then. nil where it did.
+//
+// SOURCE: lnet/utils/l_ioctl.c (libcfs/libcfs/util/l_ioctl.c), open_ioc_dev:
+//
+//	opening /dev/lnet failed: No such file or directory
+//	hint: the kernel modules may not be loaded
+func unopened(stderr []byte) error {
+	_, why, ok := strings.Cut(string(stderr), "opening /dev/lnet failed: ")
+	switch {
+	case !ok:
+		return nil
+	case strings.HasPrefix(why, "Permission denied"): // with the same hint
+		return fmt.Errorf("lnetctl: open /dev/lnet: %w", fs.ErrPermission)
+	}
+	why, _, _ = strings.Cut(why, "\n")
+	return fmt.Errorf("lnetctl: open /dev/lnet: %.80q: %w", why, ErrDown)
 }

@@ -165,6 +165,13 @@ func TestReadRefusalOnStandardError(t *testing.T) {
 	if _, _, err := ReadNIs(t.Context(), h); !errors.As(err, &f) || f.Errno != -100 {
 		t.Errorf("%v", err)
 	}
+	for why, is := range map[string]error{"No such file or directory": ErrDown, "No such device": ErrDown, "Permission denied": fs.ErrPermission} {
+		h := recorded(t, "-- commands/x/cmd --\nlnetctl net show -v 4\n-- commands/x/stderr --\nopening /dev/lnet failed: "+why+
+			"\nhint: the kernel modules may not be loaded\n-- sys/kernel/debug/lnet/nis --\nnid status\n0@lo up\n")
+		if _, source, err := ReadNIs(t.Context(), h); !errors.Is(err, is) || source != Lnetctl {
+			t.Errorf("%s: %s, %v", why, source, err)
+		}
+	}
 	h = recorded(t, "-- commands/x/cmd --\nlnetctl route show -v 4\n-- commands/x/stderr --\nlnetctl: invalid option\n"+
 		"-- commands/y/cmd --\nlnetctl route show -v\n-- commands/y/stdout --\nroute:\n- net: tcp1\n  gateway: 1@gni\n")
 	if routes, _, err := ReadRoutes(t.Context(), h); err != nil || len(routes) != 1 {
@@ -177,8 +184,8 @@ func TestTables(t *testing.T) {
 	nis, err := ParseNIs([]byte(`nid                      status alive refs peer  rtr   max    tx   min
 0@lo                         up     0    2    0    0     0     0     0
 0@lo                         up     0    0    0    0     0     0     0
-10.0.0.1@o2ib              down    -1    2    8    4   128   120   -10
-10.0.0.1@o2ib              down    -1    1    8    4   128   128    12
+10.0.0.1@o2ib              down    -1    2    8    4   128   120    12
+10.0.0.1@o2ib              down    -1    1    8    4   128   128   -10
 `))
 	want := []NI{
 		{NID: NID{"0", Net{Type: "lo"}}, Status: "up", PeerCredits: i(0), PeerBufferCredits: i(0), Credits: i(0), AvailableCredits: i(0), MinCredits: i(0)},
