@@ -7,12 +7,15 @@
 // version number: keys may stand in any order, and one that nobody here knows is
 // kept in Unknown and harms nothing. What is not told is nil or "", never 0.
 //
-// Three traps, which callers must not step into:
+// Four traps, which callers must not step into:
 //
 //   - 0@lo has health value 0 on many a healthy client. Do not judge it (IsLoopback).
 //   - The health value climbs back to 1000 while the cable is still out. Status and
 //     FatalError tell the truth; debugfs and procfs say "up" all the same
 //     (Source.ProvesHealth).
+//   - Releases that spare the only interface of a node, or of a peer, count its
+//     failed messages but leave its health value alone (lnet/lnet/lib-msg.c,
+//     lnet_health_check). Counters that rise (Classify) tell what the value does not.
 //   - A ping of a dead NID leaves a peer with health value 1000 behind, for good.
 //     Peers are never proof of life.
 //

@@ -37,7 +37,7 @@ type PeerNI struct {
 
 // RemoteCounters count the failures that LNet lays on the other side, and the one
 // that it cannot lay on either: a network timeout, of a message that was sent and
-// never answered, takes health from both. 32 bits in the kernel.
+// never answered, counts here but is both ends' failure. 32 bits in the kernel.
 type RemoteCounters struct {
 	Dropped, Timeout, Error, NetworkTimeout *uint64
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 
@@ -88,7 +89,7 @@ func read[T any](ctx context.Context, h *host.Host, q question[T]) (T, Source, e
 		if q.table == "" {
 			break
 		}
-		b, readErr := h.ReadFile(t.dir + q.table)
+		b, readErr := readTable(h.FS, t.dir+q.table)
 		if readErr == nil {
 			v, err := q.parseTable(b)
 			return v, t.source, wrap(q.what, err)
@@ -98,6 +99,35 @@ func read[T any](ctx context.Context, h *host.Host, q question[T]) (T, Source, e
 		}
 	}
 	return v, "", wrap(q.what, err)
+}
+
+const (
+	tableChunk = 64 << 10 // bytes asked for at once
+	tableLimit = 16 << 20 // bytes of a table, more is an error
+)
+
+// readTable reads a file of debugfs or procfs. LNet gives one line a read, and
+// EINVAL where the buffer is shorter than that: lnet/lnet/router_proc.c, "linux-
+// supplied buffer is too small". io.ReadAll comes to that at its 512th byte.
+func readTable(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	chunk := make([]byte, tableChunk)
+	var b []byte
+	for len(b) <= tableLimit {
+		n, err := f.Read(chunk)
+		b = append(b, chunk[:n]...)
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("more than %d bytes", tableLimit)}
 }
 
 func wrap(what string, err error) error {

@@ -1,12 +1,15 @@
 package lnet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -83,6 +86,47 @@ type deniedFS struct{}
 
 func (deniedFS) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+}
+
+// lineFS gives files as LNet does: a line a read, EINVAL for a buffer that is shorter.
+type lineFS struct{ fstest.MapFS }
+
+type lineFile struct {
+	fs.File
+	text string
+}
+
+func (l lineFS) Open(name string) (fs.File, error) {
+	f, err := l.MapFS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &lineFile{f, string(l.MapFS[name].Data)}, nil
+}
+
+func (f *lineFile) Read(p []byte) (int, error) {
+	line, _, _ := strings.Cut(f.text, "\n")
+	switch {
+	case f.text == "":
+		return 0, io.EOF
+	case len(line) >= len(p):
+		return 0, syscall.EINVAL
+	}
+	n := copy(p, line+"\n")
+	f.text = f.text[n:]
+	return n, nil
+}
+
+func TestReadLineByLine(t *testing.T) {
+	table := text(t, "client-healthy-2.17.0", "sys/kernel/debug/lnet/peers")
+	table = append(table, bytes.Repeat(table[bytes.IndexByte(table, '\n')+1:], 30)...)
+	h := &host.Host{FS: lineFS{fstest.MapFS{"sys/kernel/debug/lnet/peers": {Data: table}}}}
+	if _, err := h.ReadFile("sys/kernel/debug/lnet/peers"); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("the file does not do as LNet's: %v", err)
+	}
+	if peers, source, err := ReadPeers(t.Context(), h); err != nil || source != Debugfs || len(peers) != 310 {
+		t.Errorf("%d peers, %s, %v", len(peers), source, err)
+	}
 }
 
 // fake is an lnetctl that answers by flags, and notes what it was asked.
