@@ -8,6 +8,7 @@ func commands() []*cli.Command {
 		watchCommand(),
 		topCommand(),
 		explainCommand(),
+		nodesCommand(),
 		policyCommand(),
 		recordCommand(),
 		completionCommand(),

@@ -21,7 +21,8 @@ func explainCommand() *cli.Command {
 		Usage:     "what a job did, why it was flagged, and what to change",
 		UsageText: "ioguard explain JOB [--db FILE] [--json]",
 		Description: `Tells from the records, in plain words, what a job did to the file system, which
-rules flagged it and by which figures, and what its user should change.
+rules flagged it and by which figures, and what its user should change; and what
+Slurm's hooks saw and did on its nodes.
 
   ioguard explain 4711
   ioguard explain 4711_3                 an array task
@@ -41,10 +42,13 @@ type explainJSON struct {
 	Nodes    string           `json:"nodes,omitempty"`
 	State    string           `json:"state,omitempty"`
 	FS       string           `json:"fs,omitempty"`
-	First    float64          `json:"first"`
-	Last     float64          `json:"last"`
+	First    *float64         `json:"first"` // null where no work of it was seen
+	Last     *float64         `json:"last"`
 	Totals   topRow           `json:"totals"`
 	Findings []findingWindows `json:"findings"`
+
+	NodeJobs   []nodeJobJSON   `json:"node_jobs,omitempty"`
+	NodeEvents []nodeEventJSON `json:"node_events,omitempty"`
 }
 
 type findingWindows struct {
@@ -66,7 +70,14 @@ func explain(c *cli.Context) error {
 		return err
 	}
 	defer s.Close()
+	onNodes, err := readNodeFacts(c.Context, s, id)
+	if err != nil {
+		return readError(err)
+	}
 	a, err := s.Job(c.Context, id)
+	if errors.Is(err, store.ErrNotFound) && !onNodes.none() {
+		a, err = accountOf(c.Context, s, id, &onNodes)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return readError(ioguard.WithHint(fmt.Errorf("no records of job %s", view.Safe(id)), "'ioguard top --since 30d -n 0' lists the jobs there are"))
 	}
@@ -76,9 +87,16 @@ func explain(c *cli.Context) error {
 	if c.Bool("json") {
 		enc := json.NewEncoder(c.App.Writer)
 		enc.SetIndent("", " ")
-		return enc.Encode(explainObject(a))
+		j := explainObject(a)
+		j.NodeJobs = jsonNodeJobs(onNodes.jobs)
+		if len(onNodes.events) > 0 {
+			j.NodeEvents = jsonEvents(onNodes.events)
+		}
+		return enc.Encode(j)
 	}
 	x := &explainer{w: c.App.Writer}
+	x.head(a)
+	x.nodes(&onNodes)
 	x.job(a)
 	return x.err
 }
@@ -86,7 +104,7 @@ func explain(c *cli.Context) error {
 func explainObject(a *store.JobAccount) explainJSON {
 	o := &a.Owner
 	j := explainJSON{JobID: validText(o.JobID), User: o.User, Account: o.Account, Name: validText(o.Name), Nodes: o.Nodes, State: o.State,
-		FS: a.Totals.FS, First: unix(a.First), Last: unix(a.Last), Findings: []findingWindows{},
+		FS: a.Totals.FS, First: unixKnown(a.First), Last: unixKnown(a.Last), Findings: []findingWindows{},
 		Totals: jsonRow(&store.TopRow{Key: o.JobID, JobID: o.JobID, Jobs: 1, Totals: a.Totals, Findings: len(a.Findings)})}
 	for _, f := range a.Findings {
 		f.Severity = f.Worst
@@ -108,7 +126,10 @@ func (x *explainer) say(format string, args ...any) {
 }
 
 func (x *explainer) job(a *store.JobAccount) {
-	x.head(a)
+	if a.First.IsZero() && len(a.Findings) == 0 {
+		x.say("\nThe servers' records hold no work of it.")
+		return
+	}
 	x.did(a)
 	if len(a.Findings) == 0 {
 		x.say("\nIt was not flagged: no rule found that it hurt others.")

@@ -30,10 +30,11 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(filepath.Join(e.WorkDir, "ioguard.yaml"), []byte(conf), 0o600)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":     exits,
-			"printable": printable,
-			"narrow":    narrow,
-			"bytes":     writeBytes,
+			"exits":       exits,
+			"printable":   printable,
+			"narrow":      narrow,
+			"bytes":       writeBytes,
+			"noderecords": noderecords,
 		},
 	})
 }
