@@ -64,8 +64,8 @@
 // BenchmarkHookProcesses on the same two cores: AppendNode takes 4 ms in a process
 // of its own, five syncs of the disk among them, since the last to close the file
 // also empties its journal. Of 200 such processes started at once half have done
-// after 0.2 s and the last after 1.0 to 1.4 s, as long as it takes to start them.
-// synchronous=NORMAL would not help the single hook and halve the time of half a
+// after 0.2 to 0.4 s and the last after 1.0 to 1.4 s, as long as it takes to start
+// them. synchronous=NORMAL would not help the single hook and halve the median of a
 // crowd, for the price of the last records when the power goes; so it is FULL here
 // too. On a disk that syncs in 10 ms a crowd's last hook waits 10 ms longer for
 // each before it.

@@ -42,8 +42,8 @@ const lockSlice = time.Second
 //
 // It returns when ctx ends at the latest, whatever holds the lock or the disk;
 // then it is not known whether the records were kept, and the attempt may go on
-// behind the caller's back for as long as the disk hangs. r must not be changed
-// after that. Errors are those of [Open] and [Store.Write], and [*LockedError]
+// behind the caller's back for as long as the disk hangs; a process whose disk
+// hangs cannot even end. r must not be changed after that. Errors are those of [Open] and [Store.Write], and [*LockedError]
 // when ctx ended while another process was writing.
 func AppendNode(ctx context.Context, file string, r NodeRecords) error {
 	if err := r.check(); err != nil {
@@ -61,9 +61,13 @@ func AppendNode(ctx context.Context, file string, r NodeRecords) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	if err != nil && ctx.Err() != nil && waiting.Load() {
+	switch {
+	case err == nil || ctx.Err() == nil:
+	case waiting.Load():
 		return ioguard.WithHint(fmt.Errorf("append node records: %w", &LockedError{s.path, context.Cause(ctx)}),
 			"fuser "+shellQuote(s.path)+" names the processes that use it")
+	default: // opening or the disk took too long
+		return fmt.Errorf("append node records: write %s: %w", s.path, context.Cause(ctx))
 	}
 	return s.fail(ctx, "append node records", err)
 }
