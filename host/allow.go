@@ -43,12 +43,15 @@ var readOnly = map[string][]form{
 	"zpool": {
 		{"status", "-P -L -v -x -g -i -s -D -p -t -j", false}, {"list", "-v -P -L -H -p -g -o -j", false}, {"get", "-H -p -o", false},
 	},
-	"zfs":    {{"list", "-H -p -r -d -o -t -s -S", false}, {"get", "-H -p -r -d -o -t -s", false}},
-	"lsblk":  {{"", "*", false}},
-	"dmesg":  {{"", "-r -T -x -k -u -t --raw --ctime --decode", false}},
-	"ibstat": {{"", "-l -s -p -v", false}},
-	"ip":     {{"link", "-o -s -d", true}, {"link show", "-o -s -d", false}},
-	"rdma":   {{"link", "-d -j", true}, {"link show", "-d -j", false}},
+	"zfs":   {{"list", "-H -p -r -d -o -t -s -S", false}, {"get", "-H -p -r -d -o -t -s", false}},
+	"lsblk": {{"", "*", false}},
+	// journalctl alone also shrinks, rotates and flushes the journal, and writes
+	// files for cursors and keys: only what follows these words is known.
+	"journalctl": {{"-k -o json --no-pager", "-b -q --since --until", true}},
+	"dmesg":      {{"", "-r -T -x -k -u -t --raw --ctime --decode", false}},
+	"ibstat":     {{"", "-l -s -p -v", false}},
+	"ip":         {{"link", "-o -s -d", true}, {"link show", "-o -s -d", false}},
+	"rdma":       {{"link", "-d -j", true}, {"link show", "-d -j", false}},
 }
 
 // RefusedError is a command that is not on the list of read-only ones. Nothing was run.
