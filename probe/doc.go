@@ -20,7 +20,7 @@
 // probe hangs.
 //
 // What is wrong with the probe rather than with the mount (no folder, no process,
-// a machine too busy to start one, a probe that somebody stopped) is never called
+// a machine too busy to let one run, a probe that somebody stopped) is never called
 // stuck but Skipped: nothing was proved.
 //
 // The package does not protect from a program or a Config.Dir that lie on a file

@@ -46,6 +46,7 @@ func stillStuck(t *testing.T, c Config, h *hanging, first Answer) {
 }
 
 func TestHang(t *testing.T) {
+	t.Parallel()
 	h, c := mountHanging(t), site(t)
 	start := time.Now()
 	first := Answer{}
@@ -110,6 +111,7 @@ func closesOnExec(info string) bool {
 
 // The mount comes back: who waits is told, and what is left is no obstacle.
 func TestComesBack(t *testing.T) {
+	t.Parallel()
 	h, c := mountHanging(t), site(t)
 	first := stuckProbe(t, c, h)
 	patient := c
@@ -132,6 +134,7 @@ func TestComesBack(t *testing.T) {
 
 // A caller whose own time runs out proves little.
 func TestHangOutOfTime(t *testing.T) {
+	t.Parallel()
 	c := site(t)
 	c.Deadline = time.Minute
 	for _, tt := range []struct {
@@ -206,6 +209,7 @@ func slurmdKills(pgid int) {
 
 // The hook exits at once, nothing holds its pipes, and the probe outlives it.
 func TestHookExits(t *testing.T) {
+	t.Parallel()
 	h, c := mountHanging(t), site(t)
 	cmd := hookCommand(t, c, h.dir)
 	output, unknown := startHook(t, cmd)
@@ -229,6 +233,7 @@ func TestHookExits(t *testing.T) {
 
 // The hook is killed while it waits.
 func TestHookKilled(t *testing.T) {
+	t.Parallel()
 	h, c := mountHanging(t), site(t)
 	slow := c
 	slow.Deadline = time.Minute
@@ -285,6 +290,7 @@ func freezer(t *testing.T) (freeze func(pid int), thaw func()) {
 // A probe that no signal reaches, as one in a Lustre RPC: the answer stays, and
 // all works again after it.
 func TestUnkillable(t *testing.T) {
+	t.Parallel()
 	h, c := mountHanging(t), site(t)
 	freeze, thaw := freezer(t)
 	first := stuckProbe(t, c, h)
@@ -310,6 +316,7 @@ func TestUnkillable(t *testing.T) {
 // SIGSTOP does not reach a probe in the kernel: still stuck. When the mount is back
 // the probe stands still outside of it: then the mount is no longer to blame.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	h, c := mountHanging(t), site(t)
 	first := stuckProbe(t, c, h)
 	t.Cleanup(func() { _ = unix.Kill(first.PID, unix.SIGCONT) })
@@ -335,6 +342,7 @@ func TestStopped(t *testing.T) {
 
 // A probe that is killed leaves no answer and no obstacle.
 func TestProbeKilled(t *testing.T) {
+	t.Parallel()
 	h, c := mountHanging(t), site(t)
 	first := stuckProbe(t, c, h)
 	if err := unix.Kill(first.PID, unix.SIGKILL); err != nil {

@@ -57,10 +57,9 @@ func makeFolder(path string) error {
 	return nil
 }
 
-// openLock opens the file of a mount. O_NONBLOCK is for what may lie in its place:
-// opening a FIFO would wait.
+// openLock opens the file of a mount.
 func openLock(dir *os.File, name string) (*os.File, error) {
-	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := filepath.Join(dir.Name(), name)
 	fd, err := unix.Openat(int(dir.Fd()), name, flags, 0o600)
 	if err != nil {

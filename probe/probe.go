@@ -253,6 +253,8 @@ func overdue(ctx context.Context, b *begun, deadline time.Duration) Answer {
 		return skipped("the probe (pid %d) ended without an answer", b.PID)
 	case state == stopped:
 		return skipped("the probe (pid %d) is stopped by a signal since it asked at %s", b.PID, b.Since.Format(time.RFC3339))
+	case state == starved:
+		return skipped("the probe (pid %d) did not get a processor", b.PID)
 	case took < deadline && !outOfTime:
 		return skipped("gave up after %v, before the deadline of %v", took.Round(time.Millisecond), deadline)
 	}

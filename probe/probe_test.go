@@ -143,6 +143,7 @@ func TestErrorsOfUsers(t *testing.T) {
 
 // Trouble of the probe is neither a stuck mount nor a bad one.
 func TestSkipped(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	good := filepath.Join(base, "good")
 	for _, d := range []string{good, filepath.Join(base, "open")} {
@@ -275,6 +276,7 @@ func TestPlanted(t *testing.T) {
 
 // Records of the past, true or not, are no answer and no obstacle.
 func TestOldRecords(t *testing.T) {
+	t.Parallel()
 	bootID, err := readBootID()
 	if err != nil {
 		t.Fatal(err)
@@ -305,6 +307,9 @@ func TestOldRecords(t *testing.T) {
 			a := ask(t, c, mount)
 			if !a.OK || a.Shared {
 				t.Errorf("%+v", a)
+			}
+			if again := ask(t, c, mount); !again.Shared || again.PID != a.PID {
+				t.Errorf("the new record is not read: %+v", again)
 			}
 			// While somebody takes the lock and has not yet emptied the file, the old record is not his.
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -367,6 +372,7 @@ func TestGivenUp(t *testing.T) {
 
 // A full disk keeps the answer from others, not from who asks.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root may mount a tmpfs")
 	}
@@ -431,8 +437,12 @@ func BenchmarkRun(b *testing.B) {
 	for name, fresh := range map[string]time.Duration{"probe": -1, "shared": time.Hour} {
 		b.Run(name, func(b *testing.B) {
 			c := Config{Dir: filepath.Join(b.TempDir(), "probe"), Deadline: 10 * time.Second, Fresh: fresh}
-			for b.Loop() {
-				if a := Run(context.Background(), c, "/"); !a.OK {
+			var mounts []string // so many that none is still held by its last probe on its way out
+			for range 16 {
+				mounts = append(mounts, b.TempDir())
+			}
+			for i := 0; b.Loop(); i++ {
+				if a := Run(context.Background(), c, mounts[i%len(mounts)]); !a.OK {
 					b.Fatalf("%+v", a)
 				}
 			}

@@ -106,13 +106,25 @@ func (r record) answer(mount string) Answer {
 // How a probe is doing.
 const (
 	gone    = iota // ended, or another process has its number
-	alive          // asleep in whatever way: one that waits in a Lustre RPC is I or S, not always D
+	waiting        // in whatever way: one that waits in a Lustre RPC is I or S, not always D
 	stopped        // by SIGSTOP or a debugger, outside of any wait for the mount
+	starved        // it could run, and the machine or its cgroup's quota does not let it
 )
 
-// state looks at the process. /proc/PID/stat never waits for the process, unlike
-// cmdline and environ.
+// state looks at the process.
 func (b *begun) state() int {
+	for range 3 { // one that waits may wake for a moment
+		if s := b.stateNow(); s != starved {
+			return s
+		}
+		time.Sleep(firstPoll)
+	}
+	return starved
+}
+
+// stateNow reads /proc/PID/stat, which never waits for the process, unlike cmdline
+// and environ.
+func (b *begun) stateNow() int {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(b.PID) + "/stat")
 	if err != nil {
 		return gone
@@ -123,8 +135,10 @@ func (b *begun) state() int {
 		return gone
 	case strings.Contains("Tt", letter):
 		return stopped
+	case letter == "R":
+		return starved
 	}
-	return alive
+	return waiting
 }
 
 // parseStat picks state and start time, clock ticks since boot, out of
@@ -138,7 +152,10 @@ func parseStat(text []byte) (state string, startTicks uint64, ok bool) {
 		return "", 0, false
 	}
 	startTicks, err := strconv.ParseUint(fields[19], 10, 64)
-	return fields[0], startTicks, err == nil
+	if err != nil {
+		return "", 0, false
+	}
+	return fields[0], startTicks, true
 }
 
 func readBootID() (string, error) {

@@ -1,6 +1,11 @@
 package probe
 
 import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,13 +20,7 @@ func TestParseRecord(t *testing.T) {
 	b := &begun{4711, 8713, "0d6c", "/lustre", time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), 87130000}
 	good := &ended{Usec: 87130912, Seen: Seen{198183888, 47, 144115188193296385, 610, 280}}
 	bad := &ended{Usec: 87130912, Call: "statfs", Errno: 107}
-	first := lines[:len(lines)/2+7]
-	for i := range lines {
-		if lines[i] == '\n' {
-			first = lines[:i+1]
-			break
-		}
-	}
+	first := lines[:strings.Index(lines, "\n")+1]
 	for _, tt := range []struct {
 		name, text string
 		want       record
@@ -87,11 +86,34 @@ func TestParseStat(t *testing.T) {
 
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("4711 (ioguard-probe) D 1 4711 4711 0 -1 4194560 209 0 0 0 0 0 0 0 20 0 5 0 8713 1237000192 300\n"))
+	f.Add([]byte("47 1 (ioguard-probe) D 1 4781 4711G\x8b\xb1 0 -1 4\x7f94560 209 0 0 0 0 0 0 0 20 0 5 0 171\xef"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if state, ticks, ok := parseStat(text); ok && len(state) != 1 || !ok && (state != "" || ticks != 0) {
-			if ok {
-				t.Fatalf("%q: %q %d", text, state, ticks)
-			}
+		state, ticks, ok := parseStat(text)
+		if ok != (len(state) == 1) || !ok && ticks != 0 {
+			t.Fatalf("%q: %q %d %v", text, state, ticks, ok)
 		}
 	})
+}
+
+// A probe that only wants a processor says nothing against the mount.
+func TestStarved(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b := &begun{PID: cmd.Process.Pid, Usec: 1, Since: time.Now()}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(b.PID) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, b.StartTicks, _ = parseStat(text)
+	eventually(t, "it runs", func() bool { return b.state() == starved })
+	if a := overdue(context.Background(), b, deadline); a.Stuck || !strings.Contains(a.Skipped, "did not get a processor") {
+		t.Errorf("%+v", a)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is a zombie", func() bool { return b.state() == gone })
+	_ = cmd.Wait()
 }
