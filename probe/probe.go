@@ -122,6 +122,11 @@ func newQuestion(c Config, mount string) (*question, error) {
 	if !filepath.IsAbs(mount) || strings.ContainsRune(mount, 0) {
 		return nil, fmt.Errorf("mount %q is not an absolute path", mount)
 	}
+	if os.Getenv(lockVariable) != "" {
+		// A program that does not call Main, as the tests of a package that asks,
+		// would start itself over and over.
+		return nil, errors.New("this is a probe itself: main does not call probe.Main")
+	}
 	if err := q.keepOff(); err != nil {
 		return nil, err
 	}

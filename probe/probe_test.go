@@ -202,6 +202,15 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
+// A program that forgot to call Main does not start itself for ever.
+func TestNoProbeOfAProbe(t *testing.T) {
+	cmd := hookCommand(t, site(t), "/")
+	cmd.Env = append(os.Environ(), lockVariable+"=3")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "this is a probe itself") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // The folder is made as it must be, and what is above it stays readable.
 func TestFolder(t *testing.T) {
 	c := site(t)
