@@ -8,7 +8,8 @@ import (
 )
 
 // form is a way to call a command that changes nothing: the words that must come
-// first and the flags that may appear. "*" as flags admits any behind the words.
+// first and the flags that may appear. "*" as flags admits any behind the words,
+// and the word NID stands for any NID.
 type form struct {
 	words string
 	flags string
@@ -17,12 +18,14 @@ type form struct {
 
 var versionForm = form{"--version", "", true}
 
-// readOnly lists what readers may run. lctl ping is not here: it leaves a peer
-// behind. zpool's -c is not here: it runs scripts.
+// readOnly lists what readers may run. lctl ping is for package gate alone, and
+// only for peers that LNet knows already: a ping of any other leaves a peer behind
+// for good. It takes a NID, since LNet asks DNS for what has no net. zpool's -c is
+// not here: it runs scripts.
 var readOnly = map[string][]form{
 	"lctl": {
 		{"get_param", "*", false}, {"list_param", "*", false}, {"dl", "-t", false}, {"device_list", "-t", false}, {"list_nids", "*", false},
-		{"pool_list", "", false}, {"which_nid", "", false}, versionForm,
+		{"pool_list", "", false}, {"which_nid", "", false}, {"ping NID", "", true}, versionForm,
 	},
 	"lnetctl": {
 		{"net show", "*", false}, {"peer show", "*", false}, {"route show", "*", false}, {"routing show", "*", false},
@@ -79,7 +82,7 @@ func (f form) admits(args []string) bool {
 	taken := 0
 	for _, a := range args {
 		switch {
-		case taken < len(words) && a == words[taken]:
+		case taken < len(words) && (a == words[taken] && a != nidWord || words[taken] == nidWord && isNID(a)):
 			taken++
 		case strings.HasPrefix(a, "-") && len(a) > 1:
 			anyFlag := f.flags == "*" && taken == len(words)
@@ -92,6 +95,19 @@ func (f form) admits(args []string) bool {
 	}
 	return taken == len(words)
 }
+
+const nidWord = "NID"
+
+// isNID tells whether a word has the shape of a NID: an address and a net. Which
+// addresses there are is LNet's to say.
+func isNID(s string) bool {
+	address, net, ok := strings.Cut(s, "@")
+	return ok && address != "" && address[0] != '-' && net != "" && !strings.ContainsFunc(address+net, func(r rune) bool {
+		return !strings.ContainsRune(nidLetters, r)
+	})
+}
+
+const nidLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_-"
 
 // admitsFlag knows "-o", "-oname" and "--json=v0.0.40", but not "-vc" for "-v":
 // the second letter could be another flag.

@@ -113,10 +113,12 @@ func TestPermit(t *testing.T) {
 		"lfs getstripe -d -y /mnt/x", "lfs check servers", "squeue -h -o %i", "scontrol show job 12 -o",
 		"scontrol -o show node", "scontrol --json show job 1", "scontrol --json=v0.0.40 show job 1", "sacct -j 12 -P",
 		"sacctmgr -n -P show user", "zpool status -P", "zpool list -v", "zfs list -H -o name", "lsblk -J", "dmesg -T",
-		"ip -o link", "ip link show eth1", "/opt/slurm/bin/squeue -h",
+		"ip -o link", "ip link show eth1", "lctl ping 10.0.0.1@o2ib", "lctl ping fe80::a12:3@tcp3", "lctl ping 4@gni", "/opt/slurm/bin/squeue -h",
 	}
 	refused := []string{
-		"lctl", "lctl set_param x=1", "lctl --device 3 deactivate", "lctl ping 10.0.0.1@o2ib", "lctl dl x --foo",
+		"lctl", "lctl set_param x=1", "lctl --device 3 deactivate", "lctl ping", "lctl ping --", "lctl ping NID", "lctl ping mgs1",
+		"lctl ping 10.0.0.1", "lctl ping @o2ib", "lctl ping 10.0.0.1@", "lctl ping -1@o2ib", "lctl ping 10.0.0.1@o2ib 5", "lctl ping 10.0.0.1@o2ib 10.0.0.2@o2ib",
+		"lctl ping 10.0.0.1@o2ib@tcp", "lctl ping 10.0.0.1@o2ib;reboot", "lctl ping --foo 10.0.0.1@o2ib", "lctl --foo ping 10.0.0.1@o2ib", "lctl dl x --foo",
 		"lctl -n get_param x", "lnetctl net add --net tcp", "lnetctl net", "lnetctl peer del show", "lnetctl import", "lfs setstripe -c 1 x",
 		"lfs migrate x", "lfs df=x setstripe", "scontrol update NodeName=n1 State=DRAIN", "scontrol -o update show", "scontrol requeue 1",
 		"sacctmgr -i delete user x", "sacctmgr -i show user", "zpool status -c script", "zpool status -vc script", "zpool scrub tank",
