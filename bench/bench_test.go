@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"math"
+	"os/exec"
 	"testing"
 	"time"
 
 	"ioguard"
+	"ioguard/bench/nodetest"
 	"ioguard/engine"
 	"ioguard/policy"
 	"ioguard/series"
@@ -96,6 +98,42 @@ func TestMedian(t *testing.T) {
 	}{{nil, 0}, {[]int64{3}, 3}, {[]int64{9, 1, 5}, 5}, {[]int64{4, 1, 9, 2}, 4}} {
 		if got := median(tt.in, of); got != tt.want {
 			t.Errorf("median %v = %d, want %d", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	values := []time.Duration{9, 1, 5, 3, 7, 2, 8, 4, 6, 10}
+	for _, tt := range []struct {
+		share float64
+		want  time.Duration
+	}{{0, 1}, {0.5, 5}, {0.9, 9}, {0.91, 10}, {1, 10}} {
+		if got := quantile(values, tt.share); got != tt.want {
+			t.Errorf("quantile %v = %d, want %d", tt.share, got, tt.want)
+		}
+	}
+	if got := quantile(nil, 1); got != 0 {
+		t.Errorf("quantile of nothing = %d", got)
+	}
+}
+
+// TestShellMethod holds the peer to its task: it must tell a healthy node from one
+// whose server is away.
+func TestShellMethod(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, away := range []string{"", awayTarget} {
+		n := nodetest.Large()
+		n.Away = away
+		root, err := n.Write(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), bash, "-c", shellMethod, "bash", root).CombinedOutput()
+		if want := map[string]string{"": "", awayTarget: "unhealthy: imports\n"}[away]; string(out) != want || (err != nil) != (away != "") {
+			t.Errorf("away %q: %v, %q", away, err, out)
 		}
 	}
 }

@@ -1,7 +1,8 @@
 // Command bench measures ioguard as whole processes: `ioguard top` on large
-// job_stats dumps and the agent's sample of a server with eight busy OSTs. It runs
-// cat, awk and a YAML parser on the same files in turn with them, so that the
-// ratios hold where the milliseconds do not. make bench calls it.
+// job_stats dumps, the agent's sample of a server with eight busy OSTs, and the
+// prolog of a compute node. It runs cat, awk, a YAML parser and a shell script on
+// the same files in turn with them, so that the ratios hold where the milliseconds
+// do not. make bench calls it.
 //
 // It writes only into a temporary folder, which it removes.
 package main
@@ -32,9 +33,10 @@ func run() error {
 	b := bench{}
 	flag.StringVar(&b.ioguard, "ioguard", "bin/ioguard", "the `BINARY` to measure")
 	flag.IntVar(&b.rounds, "n", 15, "measure each program `N` times; the median counts")
+	flag.IntVar(&b.prologs, "prologs", 50, "measure the prolog `N` times")
 	flag.IntVar(&b.samples, "samples", 7, "the agent's samples of each kind")
 	tmp := flag.String("tmp", os.TempDir(), "make the `FOLDER` with 250 MB of files in this one")
-	only := flag.String("only", "", "top or sample: only that `PART`")
+	only := flag.String("only", "", "top, sample or gate: only that `PART`")
 	strict := flag.Bool("strict", false, "exit with 1 when a target is missed")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -51,11 +53,13 @@ func run() error {
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
-	if *only != "sample" {
-		err = b.top()
-	}
-	if *only != "top" {
-		err = errors.Join(err, b.sample())
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{{"top", b.top}, {"sample", b.sample}, {"gate", b.gate}} {
+		if *only == "" || *only == part.name {
+			err = errors.Join(err, part.run())
+		}
 	}
 	b.printTargets()
 	if err == nil && *strict && b.missed() > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,6 +24,7 @@ type bench struct {
 	self    string
 	ioguard string
 	rounds  int
+	prologs int
 	samples int
 	targets []target
 }
@@ -66,9 +68,10 @@ type usage struct {
 	out       string
 }
 
-// process runs a program to its end.
-func (b *bench) process(name string, args ...string) (usage, error) {
+// process runs a program to its end. A nil env is this program's own.
+func (b *bench) process(env []string, name string, args ...string) (usage, error) {
 	cmd := exec.CommandContext(b.ctx, name, args...)
+	cmd.Env = env
 	var out, errs strings.Builder
 	cmd.Stderr = &errs
 	// A pipe for cat's 20 MB would cost more than cat: only answers are read.
@@ -97,7 +100,8 @@ func cost(p *os.ProcessState) (cpu time.Duration, rss int64) {
 type contender struct {
 	name  string
 	args  []string
-	times int // how often; 0 is every round
+	env   []string // nil: this program's own
+	times int      // how often; 0 is every round
 	bytes int64
 	runs  []usage
 }
@@ -109,7 +113,7 @@ func (b *bench) race(all []*contender) error {
 			if c.times > 0 && round >= c.times {
 				continue
 			}
-			u, err := b.process(c.args[0], c.args[1:]...)
+			u, err := b.process(c.env, c.args[0], c.args[1:]...)
 			if err != nil {
 				return err
 			}
@@ -125,6 +129,15 @@ func (c *contender) wall() time.Duration {
 func (c *contender) cpu() time.Duration {
 	return median(c.runs, func(u usage) time.Duration { return u.cpu })
 }
+
+// wallAt is the wall time below which a share of the runs stayed: 1 is the longest.
+func (c *contender) wallAt(share float64) time.Duration {
+	var walls []time.Duration
+	for _, u := range c.runs {
+		walls = append(walls, u.wall)
+	}
+	return quantile(walls, share)
+}
 func (c *contender) rss() int64 { return median(c.runs, func(u usage) int64 { return u.rss }) }
 
 func median[T any, V time.Duration | int64 | float64](list []T, of func(T) V) V {
@@ -137,6 +150,15 @@ func median[T any, V time.Duration | int64 | float64](list []T, of func(T) V) V 
 	}
 	slices.Sort(values)
 	return values[len(values)/2]
+}
+
+// quantile is the smallest of the values that is not below a share of them.
+func quantile(values []time.Duration, share float64) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	values = slices.Sorted(slices.Values(values))
+	return values[min(max(int(math.Ceil(share*float64(len(values))))-1, 0), len(values)-1)]
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e3) }
@@ -157,7 +179,7 @@ func (b *bench) python() string {
 		if err != nil {
 			continue
 		}
-		if _, err := b.process(path, "-c", "import yaml; yaml.CLoader"); err == nil {
+		if _, err := b.process(nil, path, "-c", "import yaml; yaml.CLoader"); err == nil {
 			return path
 		}
 	}
