@@ -12,7 +12,7 @@
 // kept (Unparsed) and never harms its neighbours. What a file does not say is
 // nil, a cleared flag or fs.ErrNotExist, never 0.
 //
-// The package never writes to a machine, never runs a command, keeps no state
+// The package never writes to a machine, runs no command but lctl dl, keeps no state
 // between calls except in parsers that the caller owns, and does not log. Package
 // collect calls it at every sample, commands call it to look at one machine.
 package lfs

@@ -6,6 +6,9 @@ import "github.com/urfave/cli/v2"
 func commands() []*cli.Command {
 	return []*cli.Command{
 		watchCommand(),
+		checkCommand(),
+		prologCommand(),
+		epilogCommand(),
 		topCommand(),
 		explainCommand(),
 		nodesCommand(),

@@ -30,6 +30,15 @@ type config struct {
 	Policy    string `yaml:"policy"`     // directory of the site's own rules
 	JobIDName string `yaml:"jobid_name"` // jobid_name of the clients
 	Interval  string `yaml:"interval"`
+
+	Gate  gateConfig  `yaml:"gate"`
+	Slurm slurmConfig `yaml:"slurm"`
+
+	missing bool // there is no file: these are the defaults
+}
+
+func defaultConfiguration() *config {
+	return &config{Machine: "/", StateDir: "/var/lib/ioguard", Interval: defaultInterval.String(), Gate: defaultGate()}
 }
 
 // loadConfig reads the configuration. A file that IOGUARD_CONFIG names must be
@@ -39,20 +48,24 @@ func loadConfig() (*config, error) {
 	if name == "" {
 		name, named = defaultConfig, false
 	}
-	c := &config{Machine: "/", StateDir: "/var/lib/ioguard", Interval: defaultInterval.String()}
+	c := defaultConfiguration()
 	b, err := os.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
+		c.missing = true
 		return c, nil
 	case err != nil:
 		return nil, configError(fmt.Errorf("read configuration: %w", err))
 	}
 	if err := yaml.UnmarshalWithOptions(b, c, yaml.Strict()); err != nil {
 		return nil, configError(ioguard.WithHint(fmt.Errorf("configuration %s: %s", name, yaml.FormatError(err, false, true)),
-			"the keys are machine, state_dir, policy, jobid_name, interval"))
+			"the keys are machine, state_dir, policy, jobid_name, interval, gate, slurm; examples/slurm/ioguard.yaml has them all"))
 	}
 	if d, err := time.ParseDuration(c.Interval); err != nil || d < minInterval {
 		return nil, configError(fmt.Errorf("configuration %s: interval: %q is no duration of at least %v", name, c.Interval, minInterval))
+	}
+	if err := c.Gate.check(); err != nil {
+		return nil, configError(ioguard.WithHint(fmt.Errorf("configuration %s: %w", name, err), "ioguard check --list names the checks; examples/slurm/ioguard.yaml explains the keys"))
 	}
 	return c, nil
 }

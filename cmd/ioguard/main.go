@@ -8,12 +8,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"ioguard/probe"
 )
 
 func main() { os.Exit(run()) }
 
 // run is main without the exit, so that script tests can call it.
 func run() int {
+	if len(os.Args) > 1 && os.Args[1] == "probe" { // a child that may hang for ever: it does nothing else
+		return probe.Main(os.Args[2:])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return report(os.Stderr, newApp().RunContext(ctx, reorder(newApp(), os.Args)))

@@ -78,7 +78,7 @@ func policyCheck(errw io.Writer, args []string, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		if err := policyJSON(map[string]any{"rules": rules, "problems": problems}); err != nil {
+		if err := printJSON(map[string]any{"rules": rules, "problems": problems}); err != nil {
 			return err
 		}
 	} else if len(problems) == 0 {
@@ -212,7 +212,7 @@ func policyTest(errw io.Writer, args []string, asJSON, verbose bool) error {
 	}
 	if asJSON {
 		out := map[string]any{"passed": len(results) - failed, "failed": failed, "tests": results, "problems": problems}
-		if err := policyJSON(out); err != nil {
+		if err := printJSON(out); err != nil {
 			return err
 		}
 	} else {
@@ -273,7 +273,7 @@ func policyVarsCommand() *cli.Command {
 			case c.Bool("json") && c.Bool("markdown"):
 				return usageError("ioguard policy vars --help", "--json and --markdown exclude each other")
 			case c.Bool("json"):
-				return policyJSON(policy.Vars())
+				return printJSON(policy.Vars())
 			case c.Bool("markdown"):
 				_, err := io.WriteString(stdout, policy.VarsMarkdown())
 				return err
@@ -296,7 +296,7 @@ func policyVarsTable() error {
 	return w.Flush()
 }
 
-func policyJSON(v any) error {
+func printJSON(v any) error {
 	e := json.NewEncoder(stdout)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")

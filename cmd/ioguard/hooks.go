@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/urfave/cli/v2"
+
+	"ioguard"
+	"ioguard/action"
+	"ioguard/epilog"
+	"ioguard/gate"
+	"ioguard/host"
+	"ioguard/node"
+	"ioguard/probe"
+	"ioguard/prolog"
+	"ioguard/slurm"
+	"ioguard/store"
+)
+
+func prologCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "prolog",
+		Usage:     "Slurm's Prolog: prove that this node can reach its storage before a job starts",
+		UsageText: "ioguard prolog    (called by Slurm; takes no flags, see examples/slurm)",
+		Description: `Looks at InfiniBand ports, LNet, Lustre's connections, mounts that hang and the
+kernel log, within gate.budget of the configuration (5 s). On a finding that
+the policy says drains, it sets the node's reason and exits 1: Slurm requeues
+the job and holds it, or it starts on other nodes with the policy 'requeue'.
+When more nodes than the brake allows were drained for the same fault, the
+node is left alone and the job starts.
+
+Whatever goes wrong with ioguard itself (no or a broken configuration, no
+state directory, a crash, the budget over) lets the job start, is written to
+syslog and recorded: ioguard nodes shows it.
+
+The same command serves as PrologSlurmctld (keeps the job's account, name and
+array) and as TaskProlog (exports IOGUARD_OUT, one line to the user); it knows
+by SLURM_SCRIPT_CONTEXT. ioguard check runs the same checks by hand.`,
+		OnUsageError: onUsageError,
+		Action:       func(c *cli.Context) error { return runHook(c, prologHook) },
+	}
+}
+
+func epilogCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "epilog",
+		Usage:     "Slurm's Epilog: account what a job did to Lustre from this node",
+		UsageText: "ioguard epilog    (called by Slurm; takes no flags, see examples/slurm)",
+		Description: `Compares the Lustre client's counters with those that the prolog kept and
+records them with the job's facts: ioguard explain JOB shows them. Runs also
+where no prolog ran. Exits 0 always, since a failing Epilog drains the node,
+unless gate.epilog_check is set: then the node is checked as by the prolog.`,
+		OnUsageError: onUsageError,
+		Action:       func(c *cli.Context) error { return runHook(c, epilogHook) },
+	}
+}
+
+// hookRun is what a hook works with. conf is never nil: where the configuration is
+// broken it is the default one, and confErr says why.
+type hookRun struct {
+	conf    *config
+	confErr error
+	hook    slurm.Hook
+	log     hclog.Logger
+}
+
+// runHook runs a hook so that its own failure lets the job start.
+func runHook(c *cli.Context, run func(context.Context, *hookRun) (int, error)) error {
+	r := &hookRun{hook: slurm.ParseHook(os.Environ())}
+	r.conf, r.confErr = loadConfig()
+	if r.conf == nil {
+		r.conf = defaultConfiguration()
+	}
+	r.log = hookLog(r.conf, c.Command.Name)
+	budget := time.Duration(r.conf.Gate.Budget)
+	status := prolog.FailOpen(c.Context, budget, func(ctx context.Context) (int, error) {
+		if c.Args().Present() {
+			return 0, fmt.Errorf("%s takes no arguments: %q", c.Command.Name, c.Args().First())
+		}
+		return run(ctx, r)
+	}, func(err error) {
+		r.log.Error("the hook failed, the job goes on", "job_id", r.hook.JobID, "error", err)
+	})
+	// A goroutine may hang in a read or hold a lock: nothing is waited for.
+	os.Exit(status)
+	return nil
+}
+
+// prologHook runs in one of three places, as Slurm says.
+func prologHook(ctx context.Context, r *hookRun) (int, error) {
+	switch r.hook.Context {
+	case slurm.PrologTask:
+		return 0, prolog.Task(os.Stdout, r.conf.StateDir, r.hook)
+	case slurm.PrologSlurmctld:
+		return 0, prolog.Controller(ctx, r.hook, time.Now(), func(ctx context.Context, j ioguard.NodeJob) error {
+			return store.AppendNode(ctx, dbFile(r.conf), store.NodeRecords{Jobs: []ioguard.NodeJob{j}})
+		})
+	}
+	if r.hook.JobID == "" {
+		return 0, errors.New("SLURM_JOB_ID is missing: Slurm calls this, by hand it is ioguard check")
+	}
+	h, err := host.OpenMachine(r.conf.Machine)
+	if err != nil {
+		return 0, err
+	}
+	n := newNode(r.conf, r.confErr, r.hook, h, r.log)
+	out := n.Job(ctx, r.hook)
+	if !out.Blocked {
+		return 0, nil
+	}
+	fmt.Fprintln(os.Stderr, out.Reason)
+	return exitFinding, nil
+}
+
+// epilogHook accounts the job and, where the policy asks for it, checks the node.
+func epilogHook(ctx context.Context, r *hookRun) (int, error) {
+	h, err := host.OpenMachine(r.conf.Machine)
+	if err != nil {
+		return 0, err
+	}
+	state, stateErr := openState(r.conf)
+	job, err := epilog.Run(ctx, h, state, r.hook, time.Now())
+	for _, err := range []error{r.confErr, stateErr, err} {
+		if err != nil {
+			r.log.Warn("the job is accounted in part", "job_id", r.hook.JobID, "error", err)
+		}
+	}
+	if job.JobID != "" {
+		err := store.AppendNode(ctx, dbFile(r.conf), store.NodeRecords{Jobs: []ioguard.NodeJob{job}})
+		if err != nil {
+			r.log.Warn("the job cannot be recorded", "job_id", r.hook.JobID, "error", err)
+		}
+	}
+	if !r.conf.Gate.EpilogCheck || r.confErr != nil {
+		return 0, nil
+	}
+	n := newNode(r.conf, r.confErr, r.hook, h, r.log)
+	if out := n.Check(ctx, r.hook, true, false); out.Blocked {
+		fmt.Fprintln(os.Stderr, out.Reason)
+		return exitFinding, nil
+	}
+	return 0, nil
+}
+
+// newNode puts the gate together. What cannot be used is told and left out.
+func newNode(conf *config, confErr error, hook slurm.Hook, h *host.Host, log hclog.Logger) *prolog.Node {
+	g := &conf.Gate
+	state, err := openState(conf)
+	if err != nil {
+		log.Warn("works without memory", "error", err)
+	}
+	if confErr != nil {
+		log.Error("the configuration cannot be used: every job starts", "error", confErr)
+	}
+	name := hook.NodeName
+	if name == "" {
+		name = h.Name
+	}
+	n := &prolog.Node{Name: name, Policy: g.policy(), Required: g.Required, State: state, Log: log, Undrain: time.Duration(g.UndrainAfter),
+		TellOnly: confErr != nil || conf.missing,
+		Looker:   &gate.Looker{Host: h, Site: g.site(conf.StateDir)},
+		Slurm:    slurmOf(conf, hook),
+		Records: func(ctx context.Context, events []ioguard.NodeEvent) error {
+			return store.AppendNode(ctx, dbFile(conf), store.NodeRecords{Events: events})
+		}}
+	if h.Time.IsZero() && state != nil {
+		c := probe.Config{Dir: state.Dir("probe"), Deadline: time.Duration(g.Budget) / 2}
+		n.Looker.Probe = func(ctx context.Context, mount string) probe.Answer { return probe.Run(ctx, c, mount) }
+	}
+	return n
+}
+
+// slurmOf is how Slurm is asked and told things. Hooks have no PATH and, in
+// slurmctld, no SLURM_CONF.
+func slurmOf(conf *config, hook slurm.Hook) prolog.Slurm {
+	file := hook.Conf
+	if file == "" {
+		file = conf.Slurm.Conf
+	}
+	if file != "" {
+		_ = os.Setenv("SLURM_CONF", file) // for sinfo, which package host starts
+	}
+	live := host.Local()
+	return prolog.Slurm{
+		Nodes: func(ctx context.Context) ([]slurm.Node, error) {
+			return slurm.ReadNodes(ctx, func(ctx context.Context, name string, args ...string) ([]byte, error) {
+				return live.Run(ctx, slurmCommand(conf, name), args...)
+			})
+		},
+		Do: action.Slurm{Scontrol: slurmCommand(conf, "scontrol"), Conf: file},
+	}
+}
+
+// slurmCommand is a command of Slurm's in the folder that the configuration names.
+func slurmCommand(conf *config, name string) string {
+	if conf.Slurm.Bin == "" {
+		return name
+	}
+	return filepath.Join(conf.Slurm.Bin, name)
+}
+
+// openState opens the state directory, if it can be touched without fear.
+func openState(conf *config) (*node.State, error) {
+	table, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	if err := gate.IsLocal(string(table), conf.StateDir); err != nil {
+		return nil, fmt.Errorf("state_dir must be on a local disk: %w", err)
+	}
+	return node.Open(conf.StateDir)
+}
+
+func dbFile(conf *config) string { return filepath.Join(conf.StateDir, "ioguard.db") }
+
+// hookLog writes to syslog, which journald takes as well: slurmd keeps what a hook
+// prints only when it fails. Without a syslog it writes nowhere.
+func hookLog(conf *config, name string) hclog.Logger {
+	opts := &hclog.LoggerOptions{Name: name, Level: hclog.Info, DisableTime: true, Output: lazySyslog{conf.Gate.Syslog}}
+	return hclog.New(opts)
+}
+
+// lazySyslog connects when there is something to say, which is seldom. Package
+// log/syslog knows no deadline, and a stuck journald would hold the hook.
+type lazySyslog struct{ socket string }
+
+const (
+	daemonWarning  = 3<<3 | 4 // facility and severity of syslog(3)
+	syslogPatience = 200 * time.Millisecond
+)
+
+func (l lazySyslog) Write(p []byte) (int, error) {
+	if l.socket == "" {
+		return len(p), nil
+	}
+	c, err := net.DialTimeout("unixgram", l.socket, syslogPatience)
+	if err != nil {
+		return len(p), nil //nolint:nilerr // nowhere to write to
+	}
+	defer c.Close()
+	_ = c.SetWriteDeadline(time.Now().Add(syslogPatience))
+	_, _ = fmt.Fprintf(c, "<%d>ioguard[%d]: %s", daemonWarning, os.Getpid(), p)
+	return len(p), nil
+}

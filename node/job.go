@@ -1,0 +1,162 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"ioguard/lfs"
+	"ioguard/slurm"
+)
+
+// Job is what the prolog keeps of a job for its epilog on the same node.
+type Job struct {
+	ID      string         `json:"job_id"`
+	Started time.Time      `json:"started"` // the prolog's clock
+	Hook    slurm.Hook     `json:"hook"`
+	Llite   []lfs.LliteSum `json:"llite,omitempty"` // the mounts' counters when it started
+	Alone   bool           `json:"alone"`           // no other job was on the node when it started
+	Joined  bool           `json:"-"`               // another job started on the node since
+}
+
+// Task is what a job's tasks are told: the user's own, and readable to nobody else.
+type Task struct {
+	Export map[string]string `json:"export,omitempty"`
+	Notice string            `json:"notice,omitempty"` // one line
+}
+
+func jobFile(node, id string) (string, error) {
+	n, err := safeName(node)
+	if err != nil {
+		return "", err
+	}
+	if !slurm.IsJobID(id) || strings.ContainsRune(id, '_') {
+		return "", fmt.Errorf("%.40q is no job id", id)
+	}
+	return path.Join("jobs", n, id+".json"), nil
+}
+
+// SaveJob keeps a job until its epilog.
+func (s *State) SaveJob(node string, j Job) error {
+	name, err := jobFile(node, j.ID)
+	if err != nil {
+		return fmt.Errorf("save job: %w", err)
+	}
+	return errors.Join(s.Save(name, j), s.Save(lastFile(node), j.ID))
+}
+
+// lastFile tells which job started last on a node.
+func lastFile(node string) string { return path.Join("nodes", node+".last.json") }
+
+// TakeJob gives what was kept of a job and forgets it. Nothing kept is
+// fs.ErrNotExist: epilogs run also where no prolog did.
+func (s *State) TakeJob(node, id string) (Job, error) {
+	name, err := jobFile(node, id)
+	if err != nil {
+		return Job{}, fmt.Errorf("take job: %w", err)
+	}
+	var j Job
+	err = s.Load(name, &j)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Job{}, err
+	}
+	var last string
+	j.Joined = s.Load(lastFile(node), &last) == nil && last != id
+	return j, errors.Join(err, os.Remove(s.Dir(name)))
+}
+
+// OtherJobs lists the ids of the other jobs that are kept for a node, without those
+// that are left over from before a time: their epilog never came.
+func (s *State) OtherJobs(node, id string, since time.Time) ([]string, error) {
+	n, err := safeName(node)
+	if err != nil {
+		return nil, err
+	}
+	dir := path.Join("jobs", n)
+	entries, err := os.ReadDir(s.Dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var ids []string
+	for _, e := range entries {
+		other, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || other == id {
+			continue
+		}
+		if st, err := e.Info(); err == nil && st.ModTime().Before(since) {
+			continue
+		}
+		ids = append(ids, other)
+	}
+	return ids, err
+}
+
+// Sweep removes what is left of jobs that began before a time and never ended here,
+// as after a crash of the node.
+func (s *State) Sweep(node string, before time.Time) error {
+	n, err := safeName(node)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range []string{path.Join("jobs", n), "tasks"} {
+		entries, err := os.ReadDir(s.Dir(dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			if st, err := e.Info(); err == nil && st.ModTime().Before(before) {
+				errs = append(errs, os.Remove(s.Dir(path.Join(dir, e.Name()))))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func taskFile(node, id string) (string, error) {
+	name, err := jobFile(node, id)
+	if err != nil {
+		return "", err
+	}
+	return path.Join("tasks", strings.ReplaceAll(strings.TrimPrefix(name, "jobs/"), "/", ".")), nil
+}
+
+// SaveTask keeps what the job's tasks on a node are told, for the job's user to read.
+func (s *State) SaveTask(node, id string, uid uint32, t Task) error {
+	name, err := taskFile(node, id)
+	if err != nil {
+		return fmt.Errorf("save task: %w", err)
+	}
+	if err := s.replace(name, t, 0o400, int(uid)); err != nil {
+		return fmt.Errorf("save task: %w", err)
+	}
+	return nil
+}
+
+// LoadTask reads what SaveTask kept, as the job's user. The state directory is
+// root's, so that what is in it is what root put there.
+func LoadTask(dir, node, id string) (Task, error) {
+	s := &State{dir: dir}
+	name, err := taskFile(node, id)
+	if err != nil {
+		return Task{}, err
+	}
+	var t Task
+	return t, s.Load(name, &t)
+}
+
+// ForgetTask removes what SaveTask kept; nothing there is no error.
+func (s *State) ForgetTask(node, id string) error {
+	name, err := taskFile(node, id)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(s.Dir(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
