@@ -50,6 +50,34 @@ func takeLink(e *Event, p *parts) bool {
 	return true
 }
 
+// takePortDown: vendor drivers.
+//
+//	port down
+func takePortDown(e *Event, _ *parts) bool {
+	e.How = "down"
+	return true
+}
+
+// takeIBLink: drivers of network devices over InfiniBand.
+//
+//	ib0: link down
+func takeIBLink(e *Event, p *parts) bool {
+	device, state, _ := strings.Cut(p.body, ": link ")
+	if n := digits(device[2:]); n == 0 || strings.Contains(device, " ") {
+		return false
+	}
+	e.Device = device
+	switch {
+	case strings.HasPrefix(state, "down"):
+		e.How = "down"
+	case strings.HasPrefix(state, "up"):
+		e.How = "up"
+	default:
+		return false
+	}
+	return true
+}
+
 // takeSet: drivers/infiniband/sw/rxe/rxe_net.c, rxe_port_up and rxe_port_down.
 //
 //	set down

@@ -185,6 +185,9 @@ func splitPCI(text string) (parts, bool) {
 	case strings.HasPrefix(body, "AER: "), strings.HasPrefix(body, "PCIe Bus Error: "), strings.HasPrefix(body, "DPC: "):
 		p.family = pci
 	case driver == "mlx5_core":
+		if name, rest, ok := strings.Cut(body, ": "); ok && strings.HasPrefix(name, "mlx5_") && !strings.Contains(name, " ") && len(name) < 16 {
+			body = rest
+		}
 		p.family, p.body = mlx5, cutFunction(body)
 	case driver == "hfi1":
 		p.family = hfi1

@@ -30,11 +30,13 @@ type source struct {
 	read func(context.Context, *host.Host, Cursor) ([]Message, Unparsed, error)
 }
 
+const kernelLog = "/dev/kmsg"
+
 // sources are asked in this order. The first costs no process and is the only
 // one with sequence numbers. dmesg -r is before -x and the plain form, which
 // tells no level.
 var sources = []source{
-	{"/dev/kmsg", readKmsg},
+	{kernelLog, readKmsg},
 	{"journald", readJournal},
 	{"dmesg", dmesg("-r")},
 	{"dmesg", dmesg("-x")},
@@ -79,6 +81,9 @@ func Read(ctx context.Context, h *host.Host, since Cursor) (*Log, error) {
 			l.Cursor = since
 			l.Cursor.BootID = boot
 			empty = l
+		}
+		if h.Time.IsZero() && s.name == kernelLog {
+			return empty, nil // what others know they have from there
 		}
 	}
 	switch {
