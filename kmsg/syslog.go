@@ -1,9 +1,11 @@
 package kmsg
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // ParseSyslog parses the kernel's lines of a syslog file; the lines of programs
@@ -147,8 +149,21 @@ func (f *journalField) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// plainString is what stands between the quotes of a string without any escape;
+// most are, and to decode them once more is half of the work.
+func plainString(b []byte) ([]byte, bool) {
+	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
+		return nil, false
+	}
+	in := b[1 : len(b)-1]
+	return in, !bytes.ContainsAny(in, "\\\"") && utf8.Valid(in)
+}
+
 // journalValue is one string or array of bytes.
 func journalValue(b []byte) (journalField, bool) {
+	if in, ok := plainString(b); ok {
+		return journalField(in), true
+	}
 	var s string
 	if json.Unmarshal(b, &s) == nil {
 		return journalField(s), true
