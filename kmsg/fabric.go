@@ -61,16 +61,18 @@ func takePortDown(e *Event, _ *parts) bool {
 // takeIBLink: drivers of network devices over InfiniBand.
 //
 //	ib0: link down
+//
+// A task may be named so: nothing may follow.
 func takeIBLink(e *Event, p *parts) bool {
 	device, state, _ := strings.Cut(p.body, ": link ")
 	if n := digits(device[2:]); n == 0 || strings.Contains(device, " ") {
 		return false
 	}
 	e.Device = device
-	switch {
-	case strings.HasPrefix(state, "down"):
+	switch state {
+	case "down":
 		e.How = "down"
-	case strings.HasPrefix(state, "up"):
+	case "up":
 		e.How = "up"
 	default:
 		return false

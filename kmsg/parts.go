@@ -31,7 +31,7 @@ func split(text string) parts {
 			return splitInfiniband(rest)
 		}
 	case 'm':
-		if p := splitInfiniband(text); p.family == mlx5 { // old drivers
+		if p := splitInfiniband(text); p.family == mlx5 && strings.HasPrefix(text, "mlx5_") { // old drivers
 			return p
 		}
 	}
@@ -150,14 +150,15 @@ func splitInfiniband(text string) parts {
 	return p
 }
 
-// cutFunction drops "poll_health:840:(pid 0): ".
+// cutFunction drops "poll_health:840:(pid 0): ". A task's name is too short to
+// look like it behind "mlx5_0:".
 func cutFunction(s string) string {
-	i := strings.Index(s[:min(len(s), 100)], ":(pid ")
-	if i < 0 || strings.ContainsAny(s[:i], " ") {
-		return s
-	}
-	_, rest, ok := strings.Cut(s[i:], "): ")
-	if !ok {
+	head, rest, ok := strings.Cut(s, "): ")
+	head, pid, ok2 := strings.Cut(head, ":(pid ")
+	function, line, ok3 := strings.Cut(head, ":")
+	_, ok4 := number(pid)
+	_, ok5 := number(line)
+	if !ok || !ok2 || !ok3 || !ok4 || !ok5 || strings.ContainsAny(function, " []") {
 		return s
 	}
 	return rest
