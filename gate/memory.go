@@ -49,8 +49,9 @@ type Drained struct {
 func (m *Memory) minCredits(nid string) int64 { return m.Credits[nid] }
 
 // After is what is to be remembered of a run. What a source did not tell keeps its
-// earlier value; after a reboot nothing does but the best rates.
-func (m *Memory) After(seen *Seen, v *Verdict) Memory {
+// earlier value; after a reboot nothing does but the best rates. now is this node's
+// clock, also where the machine is a recorded one.
+func (m *Memory) After(seen *Seen, v *Verdict, now time.Time) Memory {
 	n := Memory{Time: seen.Now, Boot: seen.Boot, IB: m.IB, LNet: m.LNet, NIDs: m.NIDs, Credits: m.Credits, Peers: m.Peers, Mounts: m.Mounts,
 		Log: m.Log, Drained: m.Drained, Asked: m.Asked, Told: m.Told}
 	if seen.IB.Done {
@@ -71,7 +72,7 @@ func (m *Memory) After(seen *Seen, v *Verdict) Memory {
 	}
 	n.rememberLocal(m, seen)
 	if len(v.Roots) == 0 {
-		n.Healthy = seen.Now
+		n.Healthy = now
 		if !m.Healthy.IsZero() && m.Boot == seen.Boot {
 			n.Healthy = m.Healthy
 		}

@@ -32,7 +32,7 @@ func Run(ctx context.Context, l *Looker, last *Memory, p *Policy, needs Needs, p
 		r.Verdict = Decide(Judge(r.Seen, &l.Site, last), p, needs, r.Seen.Mounts.Value)
 		left := min(r.Verdict.maxRetry(), patience) - time.Since(began)
 		if left <= 0 || ctx.Err() != nil {
-			r.Memory = last.After(r.Seen, &r.Verdict)
+			r.Memory = last.After(r.Seen, &r.Verdict, time.Now())
 			return r
 		}
 		l.keepStuck(r.Seen)

@@ -7,6 +7,7 @@ func commands() []*cli.Command {
 	return []*cli.Command{
 		watchCommand(),
 		checkCommand(),
+		doctorCommand(),
 		prologCommand(),
 		epilogCommand(),
 		topCommand(),

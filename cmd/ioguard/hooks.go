@@ -99,6 +99,9 @@ func prologHook(ctx context.Context, r *hookRun) (int, error) {
 	case slurm.PrologTask:
 		return 0, prolog.Task(os.Stdout, r.conf.StateDir, r.hook)
 	case slurm.PrologSlurmctld:
+		if _, err := openState(r.conf); err != nil {
+			return 0, err
+		}
 		return 0, prolog.Controller(ctx, r.hook, time.Now(), func(ctx context.Context, j ioguard.NodeJob) error {
 			return store.AppendNode(ctx, dbFile(r.conf), store.NodeRecords{Jobs: []ioguard.NodeJob{j}})
 		})
@@ -132,7 +135,7 @@ func epilogHook(ctx context.Context, r *hookRun) (int, error) {
 			r.log.Warn("the job is accounted in part", "job_id", r.hook.JobID, "error", err)
 		}
 	}
-	if job.JobID != "" {
+	if job.JobID != "" && state != nil {
 		err := store.AppendNode(ctx, dbFile(r.conf), store.NodeRecords{Jobs: []ioguard.NodeJob{job}})
 		if err != nil {
 			r.log.Warn("the job cannot be recorded", "job_id", r.hook.JobID, "error", err)
@@ -166,10 +169,12 @@ func newNode(conf *config, confErr error, hook slurm.Hook, h *host.Host, log hcl
 	n := &prolog.Node{Name: name, Policy: g.policy(), Required: g.Required, State: state, Log: log, Undrain: time.Duration(g.UndrainAfter),
 		TellOnly: confErr != nil || conf.missing,
 		Looker:   &gate.Looker{Host: h, Site: g.site(conf.StateDir)},
-		Slurm:    slurmOf(conf, hook),
-		Records: func(ctx context.Context, events []ioguard.NodeEvent) error {
+		Slurm:    slurmOf(conf, hook)}
+	if state != nil {
+		n.Records = func(ctx context.Context, events []ioguard.NodeEvent) error {
 			return store.AppendNode(ctx, dbFile(conf), store.NodeRecords{Events: events})
-		}}
+		}
+	}
 	if h.Time.IsZero() && state != nil {
 		c := probe.Config{Dir: state.Dir("probe"), Deadline: time.Duration(g.Budget) / 2}
 		n.Looker.Probe = func(ctx context.Context, mount string) probe.Answer { return probe.Run(ctx, c, mount) }

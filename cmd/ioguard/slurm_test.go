@@ -7,11 +7,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	sys "golang.org/x/sys/unix"
+
 	"ioguard"
 	"ioguard/host"
+	"ioguard/node"
 	"ioguard/slurm/slurmtest"
 	"ioguard/store"
 )
@@ -41,6 +45,16 @@ func startSite(t *testing.T, nodes int, gate string, conf map[string]string) *si
 				c.Dir, s.bin, name, c.Dir, name, c.Dir, name))
 		}
 		o.Prolog, o.Epilog = hook("prolog"), hook("epilog")
+		other := func(name, node string) {
+			path := c.Script(name, fmt.Sprintf("IOGUARD_CONFIG=%s/%s.yaml %s prolog || exit 0\n", c.Dir, node, s.bin))
+			check1(t, os.Rename(path, filepath.Join(c.Dir, name)))
+		}
+		other("controller", "controller")
+		other("task", "node1")
+		check1(t, os.WriteFile(filepath.Join(c.Dir, "controller.yaml"), []byte(fmt.Sprintf("state_dir: %s/controller.state\ngate: {syslog: \"\"}\n", c.Dir)), 0o644))
+		for key, value := range conf {
+			conf[key] = strings.ReplaceAll(value, "DIR", c.Dir)
+		}
 		// Slurm's commands as ioguard calls them are counted.
 		check1(t, os.Mkdir(filepath.Join(c.Dir, "bin"), 0o755))
 		for _, name := range []string{"sinfo", "scontrol"} {
@@ -333,4 +347,121 @@ func TestSlurmBrake(t *testing.T) {
 		t.Fatalf("%d of %d nodes are left: %v", left, nodes, s.Nodes())
 	}
 	s.UntilJob(s.Submit("-N", fmt.Sprint(left), "--wrap", "srun true"), 60*time.Second, "COMPLETED")
+}
+
+// hang mounts a file system that never answers, and gives its directory and a way
+// to let everybody go who waits for it. It needs FUSE.
+func hang(t *testing.T) (dir string, release func()) {
+	t.Helper()
+	fd, err := sys.Open("/dev/fuse", sys.O_RDWR|sys.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("no FUSE here: %v", err)
+	}
+	dir = t.TempDir()
+	if err := sys.Mount("hang", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)); err != nil {
+		sys.Close(fd)
+		t.Skipf("cannot mount FUSE: %v", err)
+	}
+	var once sync.Once
+	release = func() {
+		once.Do(func() {
+			sys.Close(fd) // ends the connection: who waits gets ENOTCONN
+			check1(t, sys.Unmount(dir, sys.MNT_DETACH))
+		})
+	}
+	t.Cleanup(release)
+	return dir, release
+}
+
+// probes counts the processes that ask a mount.
+func probes(t *testing.T, dir string) (pids []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	check1(t, err)
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		if words := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00"); len(words) >= 3 && words[len(words)-2] == "probe" && words[len(words)-1] == dir {
+			pids = append(pids, f)
+		}
+	}
+	return pids
+}
+
+// TestSlurmStuckMount: twenty jobs start on a node where a mount hangs. There is one
+// probe, every prolog answers within its budget, and slurmd waits for nothing. Then
+// the same with the policy to drain.
+func TestSlurmStuckMount(t *testing.T) {
+	dir, release := hang(t)
+	s := startSite(t, 2, "", map[string]string{"PrologFlags": "Alloc"})
+	live := func(more string) {
+		text := fmt.Sprintf("state_dir: %[1]s/node1.state\nslurm: {bin: %[1]s/bin}\ngate:\n  syslog: \"\"\n  budget: 3\n  mounts: [%[2]s]\n  undrain_after: 0\n%[3]s", s.Dir, dir, more)
+		check1(t, os.WriteFile(filepath.Join(s.Dir, "node1.yaml"), []byte(text), 0o644))
+	}
+	live("  checks: {mount-hang: warn, local: ignore, kmsg: ignore}\n")
+	array := s.Submit("--array=1-20", "-w", "node1", "--wrap", "true")
+	s.Until("twenty jobs end", 60*time.Second, func() bool {
+		out, err := s.Run(t.Context(), "squeue", "-h", "-j", array)
+		return err != nil || len(strings.TrimSpace(string(out))) == 0
+	})
+	lines := s.lines("prolog.log")
+	if len(lines) < 20 {
+		t.Errorf("%d prologs ran", len(lines))
+	}
+	for _, l := range lines {
+		var node, id string
+		var status, ms int
+		if _, err := fmt.Sscan(l, &node, &id, &status, &ms); err != nil || status != 0 || ms > 3500 {
+			t.Errorf("prolog: %q, %v", l, err)
+		}
+	}
+	if p := probes(t, dir); len(p) != 1 {
+		t.Errorf("%d probes: %q", len(p), p)
+	}
+	found := s.events("node1", ioguard.EventFinding)
+	if len(found) == 0 || found[0].Check != "mount-hang" || found[0].Subject != dir {
+		t.Errorf("recorded %+v", found)
+	}
+
+	live("  checks: {local: ignore, kmsg: ignore}\n")
+	id := s.Submit("-w", "node1", "--wrap", "true")
+	s.Until("node1 is drained", 30*time.Second, func() bool { return strings.HasPrefix(s.Nodes()["node1"], "drain") })
+	if r := s.Reason("node1"); !strings.HasPrefix(r, "ioguard: hung "+dir+" since ") {
+		t.Errorf("reason %q", r)
+	}
+	s.Must("scancel", id)
+	release()
+	s.Until("the probe ends", 10*time.Second, func() bool { return len(probes(t, dir)) == 0 })
+	live("  checks: {local: ignore, kmsg: ignore, lfs-mount: warn}\n") // it is unmounted now
+	if out, _ := s.run("node1", "check", "--undrain"); s.Reason("node1") != "" {
+		t.Errorf("reason %q after the mount is well: %s", s.Reason("node1"), out)
+	}
+}
+
+// TestSlurmOtherHooks: the controller's facts are kept, and a task is told what was
+// prepared for its job.
+func TestSlurmOtherHooks(t *testing.T) {
+	s := startSite(t, 1, "", map[string]string{"PrologFlags": "Alloc", "PrologSlurmctld": "DIR/controller", "TaskProlog": "DIR/task"})
+	out := filepath.Join(s.Dir, "out")
+	id := s.Submit("-J", "climate run", "-o", out, "--hold", "--wrap", "echo out=$IOGUARD_OUT")
+	state, err := node.Open(filepath.Join(s.Dir, "node1.state"))
+	check1(t, err)
+	check1(t, state.SaveTask("node1", id, uint32(os.Getuid()), node.Task{Export: map[string]string{"IOGUARD_OUT": "/lustre/out/1", "PATH": "/evil"}, Notice: "last run's\ncheckpoints hurt others"}))
+	s.Must("scontrol", "release", id)
+	s.UntilJob(id, 30*time.Second, "COMPLETED")
+	var text string
+	s.Until("the job's output", 10*time.Second, func() bool { b, _ := os.ReadFile(out); text = string(b); return strings.Contains(text, "out=") })
+	if text != "ioguard: last run's checkpoints hurt others\nout=/lustre/out/1\n" {
+		t.Errorf("the job printed %q", text)
+	}
+	db, err := store.OpenReadOnly(filepath.Join(s.Dir, "controller.state", "ioguard.db"))
+	check1(t, err)
+	defer db.Close()
+	jobs, err := db.NodeJobs(t.Context(), id)
+	if err != nil || len(jobs) != 1 || jobs[0].Name != "climate run" || jobs[0].NodeList != "node1" {
+		t.Errorf("the controller kept %+v, %v", jobs, err)
+	}
+	s.ended("node1", id)
+	if _, err := node.LoadTask(filepath.Join(s.Dir, "node1.state"), "node1", id); err == nil {
+		t.Error("the epilog forgot to forget")
+	}
 }
