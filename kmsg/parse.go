@@ -31,13 +31,32 @@ func ParseKmsg(b []byte) ([]Message, Unparsed) {
 			bad.add(n, line, why)
 			continue
 		}
-		if strings.HasPrefix(flags, "+") && len(messages) > 0 { // up to Linux 4.9: the rest of a line
-			messages[len(messages)-1].Text += m.Text
+		if strings.HasPrefix(flags, "+") { // up to Linux 4.9: the rest of a line
+			if !continueLast(messages, m.Text) {
+				bad.add(n, line, "the rest of no line")
+			}
 			continue
 		}
 		messages = append(messages, m)
 	}
 	return messages, bad
+}
+
+// longestLine bounds what is put together; the kernel's own bound is 1024 bytes.
+const longestLine = 8192
+
+// continueLast adds to the last message. What has no beginning is no message: its
+// first words could be anybody's.
+func continueLast(messages []Message, text string) bool {
+	if len(messages) == 0 {
+		return false
+	}
+	last := &messages[len(messages)-1]
+	if len(last.Text)+len(text) > longestLine {
+		return false
+	}
+	last.Text += text
+	return true
 }
 
 func kmsgRecord(line string) (m Message, flags, why string) {

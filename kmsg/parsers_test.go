@@ -1,6 +1,7 @@
 package kmsg
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,15 @@ func TestParseKmsg(t *testing.T) {
 	}
 	if bad.Count != 3 || bad.Lines[0].Line != 7 || bad.Lines[0].Text != "no record" {
 		t.Errorf("not understood: %+v", bad)
+	}
+}
+
+// Pieces of lines are put together up to a bound, and one without a beginning is
+// not taken for a message.
+func TestParseKmsgPieces(t *testing.T) {
+	got, bad := ParseKmsg([]byte("4,1,2,+;LustreError: forged\n4,2,3,c;begin\n" + strings.Repeat("4,3,4,+;0123456789\n", 10_000)))
+	if len(got) != 1 || !strings.HasPrefix(got[0].Text, "begin0123456789") || len(got[0].Text) > longestLine || bad.Count < 9000 {
+		t.Errorf("%d messages, %d not understood", len(got), bad.Count)
 	}
 }
 
