@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -135,6 +136,20 @@ func (s *State) SaveTask(node, id string, uid uint32, t Task) error {
 		return fmt.Errorf("save task: %w", err)
 	}
 	return nil
+}
+
+// Task is what was prepared for the job's tasks so far, whoever's it is to read.
+func (s *State) Task(node, id string) (Task, error) {
+	name, err := taskFile(node, id)
+	if err != nil {
+		return Task{}, err
+	}
+	var t Task
+	b, err := readFile(s.Dir(name), -1)
+	if err == nil {
+		err = json.Unmarshal(b, &t)
+	}
+	return t, err
 }
 
 // LoadTask reads what SaveTask kept, as the job's user. The state directory is

@@ -42,6 +42,8 @@ type Node struct {
 	Log      hclog.Logger
 	// TellOnly starts every job: there is no configuration that says otherwise.
 	TellOnly bool
+	// Notice is one line for the job's user, about open findings of his; nil for none.
+	Notice func(ctx context.Context, user, jobID string) string
 	// Undrain is for how long a node that ioguard drained must be healthy to be resumed.
 	Undrain time.Duration
 
@@ -118,7 +120,7 @@ func (n *Node) Job(ctx context.Context, hook slurm.Hook) Outcome {
 	n.findings(hook, &out)
 	n.keep(hook, &out)
 	if !out.Blocked {
-		n.startJob(hook)
+		n.startJob(ctx, hook)
 	}
 	n.write(ctx)
 	return out
@@ -365,7 +367,7 @@ func (n *Node) write(ctx context.Context) {
 }
 
 // startJob keeps what the epilog needs to know of the job.
-func (n *Node) startJob(hook slurm.Hook) {
+func (n *Node) startJob(ctx context.Context, hook slurm.Hook) {
 	if n.State == nil || hook.JobID == "" {
 		return
 	}
@@ -378,6 +380,26 @@ func (n *Node) startJob(hook slurm.Hook) {
 		}
 	}
 	if err := n.State.SaveJob(n.Name, j); err != nil {
+		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: err.Error()})
+	}
+	n.notice(ctx, hook)
+}
+
+// notice adds the line for the user to what the job's tasks are told.
+func (n *Node) notice(ctx context.Context, hook slurm.Hook) {
+	if n.Notice == nil || hook.UID == nil {
+		return
+	}
+	line := n.Notice(ctx, hook.User, hook.JobID)
+	if line == "" {
+		return
+	}
+	task, err := n.State.Task(n.Name, hook.JobID)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	task.Notice = line
+	if err := n.State.SaveTask(n.Name, hook.JobID, *hook.UID, task); err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: err.Error()})
 	}
 }

@@ -114,12 +114,34 @@ func prologHook(ctx context.Context, r *hookRun) (int, error) {
 		return 0, err
 	}
 	n := newNode(r.conf, r.confErr, r.hook, h, r.log)
+	n.Notice = func(ctx context.Context, user, jobID string) string {
+		return noticeOf(ctx, dbFile(r.conf), user, jobID)
+	}
 	out := n.Job(ctx, r.hook)
 	if !out.Blocked {
 		return 0, nil
 	}
 	fmt.Fprintln(os.Stderr, out.Reason)
 	return exitFinding, nil
+}
+
+// noticeOf is one line about the newest open finding of a job or its user, where
+// the records of this machine know of one.
+func noticeOf(ctx context.Context, file, user, jobID string) string {
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	db, err := store.OpenReadOnly(file)
+	if err != nil {
+		return ""
+	}
+	defer db.Close()
+	open, err := db.OpenFindings(ctx, user, jobID)
+	if err != nil || len(open) == 0 {
+		return ""
+	}
+	f := open[0]
+	return fmt.Sprintf("job %s: %s. What to change: ioguard explain %s", f.JobID, f.Title, f.JobID)
 }
 
 // epilogHook accounts the job and, where the policy asks for it, checks the node.
