@@ -53,7 +53,7 @@ var localChecks = []Check{
 		Fix:  "chmod o+x, for each folder on the way to state_dir"},
 	{Code: "local-records", Group: "local", Title: "records", Expected: "ioguard.db can be opened",
 		Text: "Findings, jobs and what the hooks did are kept in ioguard.db.",
-		Fix:  "move the file away; ioguard makes a new one"},
+		Fix:  "if it is damaged, move the file away: ioguard makes a new one"},
 	{Code: "local-syslog", Group: "local", Title: "syslog", Expected: "a socket that takes messages",
 		Text: "Slurm throws away what a hook prints unless it fails: a hook's own troubles are told in syslog alone.",
 		Fix:  "gate: {syslog: /dev/log} in the configuration; systemctl status systemd-journald rsyslog"},

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"ioguard/host"
 )
 
 // Status is how a check came out.
@@ -120,6 +122,16 @@ func (j *judge) reason(err error) string {
 		return "not root: " + err.Error()
 	}
 	return err.Error()
+}
+
+// cause is an error in one short line. Commands of Slurm say last what counts.
+func cause(err error) string {
+	var ce *host.CommandError
+	if !errors.As(err, &ce) || ce.TimedOut || strings.TrimSpace(ce.Stderr) == "" {
+		return firstLine(err.Error())
+	}
+	lines := strings.Split(strings.TrimSpace(ce.Stderr), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
 }
 
 // list shortens a list for people.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ioguard/host"
 	"ioguard/view"
 )
 
@@ -44,7 +45,7 @@ func (j *judge) confFile() {
 		j.is("conf-file", Failed, "%s", firstLine(c.Err.Error()))
 		j.fix("conf-file", "correct it, and try: IOGUARD_CONFIG=%s ioguard doctor", c.Path)
 	case c.Missing:
-		j.is("conf-file", Note, "%s is missing: the node gate tells and lets every job start", c.Path)
+		j.is("conf-file", Note, "%s is missing: every job starts", c.Path)
 	default:
 		j.is("conf-file", OK, "%s", c.Path)
 	}
@@ -128,14 +129,18 @@ func (j *judge) slurmTools() {
 	j.tools(code, "scontrol", "sinfo")
 }
 
-// tools tells which commands start.
+// tools tells which commands start. One that starts and is not content is there:
+// Slurm's want to see slurm.conf first.
 func (j *judge) tools(code string, names ...string) {
 	var found []string
 	for _, name := range names {
 		a := j.seen.Tools[name]
+		var failed *host.CommandError
 		switch {
 		case a == nil || !a.Done:
 			j.without(Unknown, name+" --version: no answer in time", code)
+		case errors.As(a.Err, &failed):
+			found = append(found, name)
 		case a.Err != nil:
 			j.is(code, Failed, "%s", a.Err)
 		case strings.HasPrefix(a.Value, name):

@@ -103,10 +103,12 @@ func (j *judge) jobName(s *lfs.JobSettings) {
 		return
 	}
 	j.is(code, OK, "jobid_name %s", name)
-	switch compound := strings.Contains(name, "%j"); {
-	case compound && !understood(name, want):
-		j.is(code, Failed, "ioguard does not find the job in %s", sampleID(name))
-	case compound && !understood(cutShort(name), want):
+	id := writeJobID(name, shortParts)
+	switch {
+	case !compound(name):
+	case !understood(id, want):
+		j.is(code, Failed, "ioguard does not find the job in %s", id)
+	case !understood(writeJobID(name, longParts), want):
 		j.is(code, Warned, "a long host name or command pushes the job out of 31 bytes")
 	}
 	if want != "" && want != name {
@@ -115,39 +117,6 @@ func (j *judge) jobName(s *lfs.JobSettings) {
 	if j.out[code].Status != OK {
 		j.fix(code, "jobid_name: %q in the configuration; on the MGS: lctl set_param -P jobid_name=%%j:%%u:%%h", name)
 	}
-}
-
-// The parts of a job id by which formats are tried.
-const (
-	sampleJob  = "4711"
-	sampleHost = "n1"
-	longHost   = "rack12-chassis3-node04"
-)
-
-// sampleID is what a client writes for job 4711 by a jobid_name.
-func sampleID(format string) string {
-	return strings.NewReplacer("%j?", sampleJob, "%j", sampleJob, "%e", "a.out", "%u", "1000", "%g", "100", "%p", "23", "%h", sampleHost, "%H", sampleHost).Replace(format)
-}
-
-// cutShort is a format with a long host name and command written out, as far as
-// Lustre keeps it.
-func cutShort(format string) string {
-	id := strings.NewReplacer("%j?", sampleJob, "%j", sampleJob, "%e", "long_command_na", "%u", "1000", "%g", "100", "%p", "23", "%h", longHost, "%H", longHost).Replace(format)
-	return id[:min(len(id), lfs.JobIDSize)]
-}
-
-// understood tells whether ioguard, told of a format or left to guess, finds job
-// 4711 in what a client writes by a jobid_name.
-func understood(name, told string) bool {
-	var f lfs.JobIDFormat // guesses
-	if told != "" {
-		var err error
-		if f, err = lfs.ParseJobIDFormat(told); err != nil {
-			return false
-		}
-	}
-	id := f.Parse(sampleID(name))
-	return id.SlurmID == sampleJob
 }
 
 // version compares the client's release with those of its servers.

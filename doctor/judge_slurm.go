@@ -33,7 +33,7 @@ func (j *judge) slurm() {
 		j.without(Unknown, "slurmctld did not answer in time", slurmCodes()...)
 		return
 	case a.Err != nil:
-		j.is("slurm-ctld", Failed, "%s", firstLine(a.Err.Error()))
+		j.is("slurm-ctld", Failed, "%s", cause(a.Err))
 		j.without(Unknown, "slurmctld did not answer", slurmCodes()...)
 		return
 	}

@@ -174,11 +174,11 @@ func (s *Site) avoidLustre(h *host.Host, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.IsLocal(lustreMounts(string(table)), name)
+	return s.IsLocal(LustreMounts(string(table)), name)
 }
 
-// lustreMounts leaves the mounts of Lustre in a table of mounts.
-func lustreMounts(table string) string {
+// LustreMounts leaves the mounts of Lustre in a table of mounts.
+func LustreMounts(table string) string {
 	var only strings.Builder
 	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); len(f) > 2 && f[2] == "lustre" {

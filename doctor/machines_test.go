@@ -46,7 +46,9 @@ func (e edited) ReadFile(name string) ([]byte, error) {
 
 func (e edited) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(e.FS, name)
-	entries = slices.DeleteFunc(entries, func(d fs.DirEntry) bool { return e.files[path.Join(name, d.Name())] == "" && e.has(path.Join(name, d.Name())) })
+	entries = slices.DeleteFunc(entries, func(d fs.DirEntry) bool {
+		return e.files[path.Join(name, d.Name())] == "" && e.has(path.Join(name, d.Name()))
+	})
 	for file, text := range e.files {
 		base := path.Base(file)
 		if text != "" && path.Dir(file) == name && !slices.ContainsFunc(entries, func(d fs.DirEntry) bool { return d.Name() == base }) {
@@ -193,7 +195,7 @@ func TestMachines(t *testing.T) {
 		{name: "broken", machine: healthy, site: func(s *Site) { s.Config.Err = errors.New("[3:1] unknown field \"gat\"\n > 3 | gat: 1") },
 			want: map[string]string{"conf-file": "fail: [3:1] unknown field \"gat\""}},
 		{name: "missing", machine: healthy, site: func(s *Site) { s.Config.Missing = true },
-			want: map[string]string{"conf-file": "note: /etc/ioguard/ioguard.yaml is missing: the node gate tells and lets every job start"}},
+			want: map[string]string{"conf-file": "note: /etc/ioguard/ioguard.yaml is missing: every job starts"}},
 		{name: "rules", machine: healthy, site: func(s *Site) { s.Policy = PolicyDir{Path: "/etc/p", Err: errors.New("no such rule")} },
 			want: map[string]string{"conf-policy": "fail: no such rule"}},
 		{name: "server", machine: storm, want: map[string]string{"lnet-order": ""}},

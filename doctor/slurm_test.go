@@ -88,7 +88,8 @@ func TestSlurm(t *testing.T) {
 		{name: "old", lines: map[string]string{"= 22.05.8": "= 21.08.5"}, want: map[string]string{"slurm-version": "note: 21.08.5"}},
 		{name: "backup away", lines: map[string]string{"at head is UP": "at head is UP\nSlurmctld(backup) at head2 is DOWN"},
 			want: map[string]string{"slurm-ctld": "warn: DOWN: backup head2; UP: primary head"}},
-		{name: "controller away", lines: map[string]string{"commands/scontrol/status --\n0": "commands/scontrol/status --\n1"}, want: away()},
+		{name: "controller away", want: away(),
+			lines: map[string]string{"commands/scontrol/status --\n0": "commands/scontrol/stderr --\nscontrol: error: a\nUnable to contact slurm controller\n-- commands/scontrol/status --\n1"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,7 +111,7 @@ func TestSlurm(t *testing.T) {
 
 // away is what is told when scontrol fails.
 func away() map[string]string {
-	want := map[string]string{"slurm-ctld": "fail: ask scontrol: run scontrol show config: exit status 1"}
+	want := map[string]string{"slurm-ctld": "fail: Unable to contact slurm controller"}
 	for _, code := range slurmCodes() {
 		want[code] = "unknown: slurmctld did not answer"
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -151,8 +152,13 @@ func drains(conf *config) bool {
 	return slices.ContainsFunc(gate.Checks(), func(check gate.Check) bool { return p.Rule(check, "", "").Do.Blocks() })
 }
 
+// tryRecords opens the records. An older file is none of doctor's business: whoever
+// next writes to it brings it up to date.
 func tryRecords(file string) error {
 	s, err := store.OpenReadOnly(file)
+	if older := (*store.OlderError)(nil); errors.As(err, &older) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
