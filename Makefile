@@ -28,13 +28,14 @@ build:
 	$(tools)
 	$(GO) build -trimpath -tags $(TAGS) -o bin/ioguard ./cmd/ioguard
 
-## demo: judge a recorded read storm, and ask who it was
+## demo: judge a recorded read storm, ask who it was, and check a recorded node
 demo: build
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && set -e && \
 	run() { printf '\n$$ %s\n' "$${*//$$dir/TMP}"; "$$@"; } && \
 	run bin/ioguard watch --replay $(RECORDINGS)/3_read_storm.tar.zst --db "$$dir/demo.db" && \
 	run bin/ioguard top --db "$$dir/demo.db" && \
-	run bin/ioguard explain 1301 --db "$$dir/demo.db"
+	run bin/ioguard explain 1301 --db "$$dir/demo.db" && \
+	{ run bin/ioguard check --machine testdata/machines/client-link-cut.tar.zst || [ $$? -eq 1 ]; }
 
 ## test: check, then all tests
 test: check

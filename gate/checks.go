@@ -136,7 +136,7 @@ var checks = []Check{
 	{Code: "kmsg-lbug", Group: "kmsg", Title: "Lustre asserted in the kernel", Do: Drain,
 		Text: "An LBUG or failed assertion: the thread that hit it never goes on, and the node must be rebooted.",
 		Fix:  "keep the dump (lctl dk), report it, reboot the node"},
-	{Code: "kmsg-fabric", Group: "kmsg", Title: "kernel messages of the adapter", Do: Warn,
+	{Code: "kmsg-fabric", Group: "kmsg", Title: "kernel messages of the adapter", Do: Warn, Causes: []string{"ib-gone", "ib-firmware", "ib-port"},
 		Text: "The adapter's driver wrote errors since the last run: time-outs, resets, ports that went down, asynchronous errors, PCIe errors.",
 		Fix:  "dmesg | grep -e mlx5 -e hfi1 -e pcieport"},
 	{Code: "kmsg-hung", Group: "kmsg", Title: "the kernel found hung tasks", Do: Ignore,

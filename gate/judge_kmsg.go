@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ioguard/kmsg"
 	"ioguard/view"
@@ -31,6 +32,9 @@ var kmsgChecks = map[kmsg.Kind]string{
 	kmsg.LNetRecovery:    "kmsg-lnet",
 }
 
+// goodNews are what events of links and buses say when all is well.
+var goodNews = []string{"up", "plugged", "corrected"}
+
 // kmsg judges what the kernel wrote since the last run, or in the last minutes
 // before the first.
 func (j *judge) kmsg() {
@@ -40,7 +44,7 @@ func (j *judge) kmsg() {
 	}
 	events := map[string][]kmsg.Event{}
 	for _, e := range kmsg.Classify(j.newMessages(a.Value.Messages)) {
-		if code, ok := kmsgChecks[e.Kind]; ok {
+		if code, ok := kmsgChecks[e.Kind]; ok && !slices.Contains(goodNews, e.How) {
 			events[code] = append(events[code], e)
 		}
 	}
@@ -55,12 +59,13 @@ func (j *judge) kmsg() {
 
 // newMessages leaves out what was written before the last run. The reader does so
 // where it knows its place; the first run has none. Messages that do not tell their
-// time are old.
+// time are old. What is later than now was put into a recorded machine afterwards.
 func (j *judge) newMessages(all []kmsg.Message) []kmsg.Message {
+	since, now := j.since(), j.seen.Now.Add(time.Minute)
 	if j.ran() {
-		return all
+		since = time.Time{}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(m kmsg.Message) bool { return m.Time.Before(j.since()) })
+	return slices.DeleteFunc(slices.Clone(all), func(m kmsg.Message) bool { return m.Time.Before(since) || m.Time.After(now) })
 }
 
 func (j *judge) kmsgFinding(code string, events []kmsg.Event) {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -184,7 +185,7 @@ func disconnected(m *lfs.Import) (time.Time, bool) {
 }
 
 func (j *judge) importFinding(g *sick) Finding {
-	f := Finding{Check: g.code, Subject: list(g.targets, 4), Since: g.since, Expected: "FULL or IDLE", Evidence: g.evidence}
+	f := Finding{Check: g.code, Subject: targetList(g.targets), Since: g.since, Expected: "FULL or IDLE", Evidence: g.evidence}
 	f.Seen = g.state
 	if g.nid != "" {
 		f.Seen += " from " + g.nid
@@ -203,6 +204,44 @@ func (j *judge) importFinding(g *sick) Finding {
 	f.Shared = sharedOf(g)
 	f.brief = briefTargets(g) + " " + f.Seen
 	return f
+}
+
+// targetList writes targets of one file system as a hostlist does nodes:
+// "lustre-OST[0000-0005,000a]". Their indices are hexadecimal.
+func targetList(targets []string) string {
+	prefix, indices := "", []uint64(nil)
+	for _, t := range targets {
+		i := len(t) - 4
+		if i < 0 || prefix != "" && t[:i] != prefix {
+			return list(targets, 4)
+		}
+		n, err := strconv.ParseUint(t[i:], 16, 16)
+		if err != nil {
+			return list(targets, 4)
+		}
+		prefix, indices = t[:i], append(indices, n)
+	}
+	if len(indices) < 2 {
+		return list(targets, 4)
+	}
+	slices.Sort(indices)
+	var ranges []string
+	for from := 0; from < len(indices); {
+		to := from
+		for to+1 < len(indices) && indices[to+1] == indices[to]+1 {
+			to++
+		}
+		text := fmt.Sprintf("%04x", indices[from])
+		if to > from {
+			text += fmt.Sprintf("-%04x", indices[to])
+		}
+		ranges = append(ranges, text)
+		from = to + 1
+	}
+	if len(ranges) > 8 {
+		ranges = append(ranges[:8], "...")
+	}
+	return prefix + "[" + strings.Join(ranges, ",") + "]"
 }
 
 // sharedOf names what other nodes would fail with: the targets when they are few,

@@ -150,8 +150,8 @@ func TestMachines(t *testing.T) {
 	}{
 		{name: "healthy", machine: "client-healthy"},
 		{name: "cable out", machine: "client-link-cut", action: Drain, reason: "ioguard: ib rxe0/1 Down/Polling [fabric]",
-			want: []string{"ib-port rxe0/1", "lnet-ni 10.77.0.11@o2ib <- ib-port", "lfs-mdt lustre-MDT0000, lustre-MDT0001 <- ib-port",
-				"lfs-ost lustre-OST0000, lustre-OST0001, lustre-OST0002, lustre-OST0003 and 2 more <- ib-port"}},
+			want: []string{"ib-port rxe0/1", "lnet-ni 10.77.0.11@o2ib <- ib-port", "lfs-mdt lustre-MDT[0000-0001] <- ib-port",
+				"lfs-ost lustre-OST[0000-0005] <- ib-port", "kmsg-fabric kernel log <- ib-port"}},
 		{name: "OST away", machine: "client-ost-away", action: Drain, want: []string{"lfs-ost lustre-OST0002"},
 			reason: "ioguard: OST0002 of lustre DISCONN from 10.77.0.1@o2ib since 06:16 [lustre-OST0002 10.77.0.1@o2ib]"},
 		{name: "OST deactivated", machine: "client-ost-deactivated", action: Warn, want: []string{"lfs-inactive lustre-OST0002"}},
@@ -201,6 +201,22 @@ func TestMachines(t *testing.T) {
 				t.Errorf("reason\n%q, want\n%q", r, tt.reason)
 			}
 		})
+	}
+}
+
+func TestTargetList(t *testing.T) {
+	tests := []struct{ targets, want string }{
+		{"fs-OST0002", "fs-OST0002"},
+		{"fs-OST0002 fs-OST0001", "fs-OST[0001-0002]"},
+		{"fs-OST0009 fs-OST000a fs-OST000b fs-OST0010", "fs-OST[0009-000b,0010]"},
+		{"fs-OST0001 other-OST0002", "fs-OST0001, other-OST0002"},
+		{"MGS MGS", "MGS, MGS"},
+		{"fs-OST0001 fs-OSTwild", "fs-OST0001, fs-OSTwild"},
+	}
+	for _, tt := range tests {
+		if got := targetList(strings.Fields(tt.targets)); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.targets, got, tt.want)
+		}
 	}
 }
 

@@ -130,22 +130,20 @@ func (l *Log) tellTime(h *host.Host) {
 	}
 }
 
-// wallOfBoot is the wall clock at boot. A recording may lack proc/stat, and btime
-// is of whole seconds.
+// wallOfBoot is the wall clock at boot. A recording may lack proc/stat; proc/uptime
+// comes second, since it is of the moment of its reading, which in a machine put
+// together from several may be another than the machine's.
 func wallOfBoot(h *host.Host) (time.Time, bool) {
-	if h.Time.Unix() <= 0 {
-		return bootedAt(h)
+	if t, ok := bootedAt(h); ok || h.Time.Unix() <= 0 {
+		return t, ok
 	}
 	b, err := h.ReadFile("proc/uptime")
 	if err != nil {
-		return bootedAt(h)
+		return time.Time{}, false
 	}
 	seconds, _, _ := strings.Cut(string(b), " ")
 	up, ok := bootTime(seconds)
-	if !ok {
-		return bootedAt(h)
-	}
-	return h.Time.Add(-up), true
+	return h.Time.Add(-up), ok
 }
 
 func readKmsg(_ context.Context, h *host.Host, _ Cursor) ([]Message, Unparsed, error) {

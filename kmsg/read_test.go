@@ -58,7 +58,8 @@ func TestReadTellsTheTime(t *testing.T) {
 	}{
 		"live":                         {map[string]string{"proc/stat": stat, "proc/uptime": up}, time.Time{}, time.Unix(1795240005, 0)},
 		"live, unknown":                {map[string]string{"proc/uptime": up}, time.Time{}, time.Time{}},
-		"recorded":                     {map[string]string{"proc/stat": stat, "proc/uptime": up}, recordedAt, recordedAt.Add(-100250 * time.Millisecond)},
+		"recorded":                     {map[string]string{"proc/stat": stat, "proc/uptime": up}, recordedAt, time.Unix(1795240005, 0)},
+		"recorded without stat":        {map[string]string{"proc/uptime": up}, recordedAt, recordedAt.Add(-100250 * time.Millisecond)},
 		"recorded without uptime":      {map[string]string{"proc/stat": stat}, recordedAt, time.Unix(1795240005, 0)},
 		"recorded, hostile uptime":     {map[string]string{"proc/uptime": "-1e99 8.0\n"}, recordedAt, time.Time{}},
 		"recorded at an unknown time":  {map[string]string{"proc/stat": stat, "proc/uptime": up}, time.Unix(0, 0), time.Unix(1795240005, 0)},
