@@ -68,10 +68,19 @@ type usage struct {
 	out       string
 }
 
-// process runs a program to its end. A nil env is this program's own.
-func (b *bench) process(env []string, name string, args ...string) (usage, error) {
-	cmd := exec.CommandContext(b.ctx, name, args...)
-	cmd.Env = env
+// process runs a program to its end.
+func (b *bench) process(name string, args ...string) (usage, error) {
+	return b.run(&contender{args: append([]string{name}, args...)})
+}
+
+// run runs a contender once.
+func (b *bench) run(c *contender) (usage, error) {
+	name := c.args[0]
+	cmd := exec.CommandContext(b.ctx, name, c.args[1:]...)
+	cmd.Env = c.env
+	if c.root != "" {
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: c.root}
+	}
 	var out, errs strings.Builder
 	cmd.Stderr = &errs
 	// A pipe for cat's 20 MB would cost more than cat: only answers are read.
@@ -101,6 +110,8 @@ type contender struct {
 	name  string
 	args  []string
 	env   []string // nil: this program's own
+	root  string   // where it finds its /; "" is the machine's
+	reset string   // a folder to be removed before each run
 	times int      // how often; 0 is every round
 	bytes int64
 	runs  []usage
@@ -113,7 +124,12 @@ func (b *bench) race(all []*contender) error {
 			if c.times > 0 && round >= c.times {
 				continue
 			}
-			u, err := b.process(c.env, c.args[0], c.args[1:]...)
+			if c.reset != "" {
+				if err := os.RemoveAll(c.reset); err != nil {
+					return err
+				}
+			}
+			u, err := b.run(c)
 			if err != nil {
 				return err
 			}
@@ -179,7 +195,7 @@ func (b *bench) python() string {
 		if err != nil {
 			continue
 		}
-		if _, err := b.process(nil, path, "-c", "import yaml; yaml.CLoader"); err == nil {
+		if _, err := b.process(path, "-c", "import yaml; yaml.CLoader"); err == nil {
 			return path
 		}
 	}

@@ -206,7 +206,7 @@ func (l *load) wall() time.Duration {
 // measure runs one agent through its samples, with cat and awk between them.
 func (b *bench) measure(m machine, l *load) (err error) {
 	advance := func(round int) error {
-		_, err := b.process(nil, b.self, "advance", string(m), strconv.Itoa(round), strconv.FormatFloat(l.share, 'g', -1, 64))
+		_, err := b.process(b.self, "advance", string(m), strconv.Itoa(round), strconv.FormatFloat(l.share, 'g', -1, 64))
 		return err
 	}
 	if err := advance(0); err != nil {
@@ -233,7 +233,7 @@ func (b *bench) measure(m machine, l *load) (err error) {
 			return err
 		}
 		for _, c := range []*contender{l.cat, l.awk} {
-			u, err := b.process(c.env, c.args[0], c.args[1:]...)
+			u, err := b.run(c)
 			if err != nil {
 				return err
 			}

@@ -20,6 +20,7 @@ var children = map[string]func(args []string) error{
 	"decode":  childDecode,
 	"sample":  childSample,
 	"advance": childAdvance,
+	"node":    childNode,
 }
 
 const dumpJobs = 10_000
@@ -69,7 +70,7 @@ type dump struct {
 
 func (b *bench) newDump(form lfstest.Form, jobs int) (*dump, error) {
 	d := &dump{form: form, jobs: jobs, path: filepath.Join(b.dir, fmt.Sprintf("job_stats-%s-%d", form, jobs))}
-	if _, err := b.process(nil, b.self, "dump", d.path, string(form), strconv.Itoa(jobs)); err != nil {
+	if _, err := b.process(b.self, "dump", d.path, string(form), strconv.Itoa(jobs)); err != nil {
 		return nil, err
 	}
 	size := fileSize(d.path)

@@ -42,12 +42,13 @@ func Recorded() time.Time { return time.Unix(1795246371, 0) }
 //go:embed node.txtar
 var pieces []byte
 
-// Write writes the node below a folder and gives the machine's root, which ends
-// in HOST/UNIX-TIME.
-func (n Node) Write(dir string) (string, error) {
-	root := filepath.Join(dir, Name, strconv.FormatInt(Recorded().Unix(), 10))
-	return root, n.WriteRoot(root)
+// Root is where Write puts a machine below a folder: it ends in HOST/UNIX-TIME.
+func Root(dir string) string {
+	return filepath.Join(dir, Name, strconv.FormatInt(Recorded().Unix(), 10))
 }
+
+// Write writes the node below a folder and gives the machine's root.
+func (n Node) Write(dir string) (string, error) { return Root(dir), n.WriteRoot(Root(dir)) }
 
 // WriteRoot writes the node's files below a folder of any name.
 func (n Node) WriteRoot(root string) error {
