@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -61,6 +62,7 @@ func loadConfig() (*config, error) {
 		return nil, configError(ioguard.WithHint(fmt.Errorf("configuration %s: %s", name, yaml.FormatError(err, false, true)),
 			"the keys are machine, state_dir, policy, jobid_name, interval, gate, slurm; examples/slurm/ioguard.yaml has them all"))
 	}
+	c.restore()
 	if d, err := time.ParseDuration(c.Interval); err != nil || d < minInterval {
 		return nil, configError(fmt.Errorf("configuration %s: interval: %q is no duration of at least %v", name, c.Interval, minInterval))
 	}
@@ -68,6 +70,21 @@ func loadConfig() (*config, error) {
 		return nil, configError(ioguard.WithHint(fmt.Errorf("configuration %s: %w", name, err), "ioguard check --list names the checks; examples/slurm/ioguard.yaml explains the keys"))
 	}
 	return c, nil
+}
+
+// restore gives back the defaults that the decoder took: it sets all to zero for a
+// file of comments alone, and a part for a key without a value ("gate:").
+func (c *config) restore() {
+	d := defaultConfiguration()
+	if reflect.DeepEqual(*c, config{}) {
+		*c = *d
+	}
+	if reflect.DeepEqual(c.Gate, gateConfig{}) {
+		c.Gate = d.Gate
+	}
+	if c.Gate.Brake == (brakeConfig{}) {
+		c.Gate.Brake = d.Gate.Brake
+	}
 }
 
 // minInterval keeps a slip of the pen from loading a server.
