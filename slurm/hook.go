@@ -65,7 +65,7 @@ type Hook struct {
 
 	// RestartCount tells no run from another: the epilog of a run that ended by a
 	// requeue is told one more than its prolog was.
-	RestartCount    *int      `json:"restart_count,omitempty"`
+	RestartCount *int `json:"restart_count,omitempty"`
 	// ExitCode is a wait status: 768 is exit 3, 9 is signal 9. It is 0 also where the
 	// job was cancelled or never began, and an error number of Slurm's (4021) where
 	// slurmd could not start the script.

@@ -17,7 +17,7 @@ type Node struct {
 	Reason     string    // why it is drained or down, up to 60,000 characters of any kind; "" for none
 	ReasonUser string    // who gave it, "" where that is unknown
 	ReasonTime time.Time // when, zero where that is unknown
-	Partitions []string  // in sinfo's order
+	Partitions []string  // sorted: sinfo's order differs from call to call
 }
 
 // Drained tells whether a node takes no new jobs because somebody or something has
@@ -65,11 +65,11 @@ func ParseNodes(out []byte, mark string, loc *time.Location) ([]Node, error) {
 			nodes = append(nodes, n)
 			continue
 		}
-		for _, p := range n.Partitions {
-			if !slices.Contains(nodes[i].Partitions, p) {
-				nodes[i].Partitions = append(nodes[i].Partitions, p)
-			}
-		}
+		nodes[i].Partitions = append(nodes[i].Partitions, n.Partitions...)
+	}
+	for i := range nodes {
+		slices.Sort(nodes[i].Partitions)
+		nodes[i].Partitions = slices.Compact(nodes[i].Partitions)
 	}
 	if bad > 0 {
 		return nodes, fmt.Errorf("parse sinfo: %d of %d rows not understood", bad, total)

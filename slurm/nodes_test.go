@@ -176,7 +176,7 @@ func FuzzParseNodes(f *testing.F) {
 		nodes, _ := ParseNodes(out, mark, time.UTC)
 		seen := make(map[string]bool)
 		for _, n := range nodes {
-			if !IsNodeName(n.Name) || n.State == "" || seen[n.Name] || len(n.Reason) > len(out) {
+			if !slices.IsSorted(n.Partitions) || !IsNodeName(n.Name) || n.State == "" || seen[n.Name] || len(n.Reason) > len(out) {
 				t.Fatalf("%+v", n)
 			}
 			seen[n.Name] = true

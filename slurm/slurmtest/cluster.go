@@ -55,9 +55,9 @@ type Cluster struct {
 	daemon map[string]*daemon
 }
 
-// RequeueDelay is how long a requeued job waits at least (stock Slurm: 121 s), and
-// how long a job's credential is good. Slurm calls it cred_expire.
-const RequeueDelay = 4 * time.Second
+// RequeueDelay is how long a requeued job waits (stock Slurm: 121 s): a second more
+// than its credential is good, AuthInfo=cred_expire, of which Slurm takes 5 s or more.
+const RequeueDelay = 6 * time.Second
 
 // Start needs root and Debian's slurmctld, slurmd, slurm-client and munge, and
 // skips the test without them and in short mode.
