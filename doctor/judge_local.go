@@ -137,7 +137,7 @@ func (j *judge) tools(code string, names ...string) {
 		a := j.seen.Tools[name]
 		var failed *host.CommandError
 		switch {
-		case a == nil || !a.Done:
+		case a == nil || !a.Done, errors.As(a.Err, &failed) && failed.TimedOut:
 			j.without(Unknown, name+" --version: no answer in time", code)
 		case errors.As(a.Err, &failed):
 			found = append(found, name)

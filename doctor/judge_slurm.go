@@ -240,7 +240,11 @@ func (j *judge) taskProlog(c *slurm.Config) {
 		j.is(code, OK, "%s", file)
 		return
 	}
-	j.without(Skipped, "it does not call ioguard; that is optional", code)
+	why := "it does not call ioguard"
+	if files := j.seen.Hooks.Value["TaskProlog"]; len(files) > 0 && files[0].Err != nil {
+		why = "it was not read: " + files[0].Err.Error()
+	}
+	j.without(Skipped, why+"; it is optional", code)
 }
 
 // scheduling judges what Slurm does with jobs and nodes after a failure.

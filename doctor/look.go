@@ -67,6 +67,7 @@ type Looker struct {
 type look struct {
 	*Looker
 	ctx     context.Context
+	asking  context.Context // of the readers
 	seen    *Seen
 	answers chan func()
 	waiting int
@@ -76,7 +77,9 @@ type look struct {
 // Look asks all sources side by side and returns when all have answered or ctx is
 // over, whichever is first: a source that hangs is left behind in its goroutine.
 func (l *Looker) Look(ctx context.Context) *Seen {
-	k := &look{Looker: l, ctx: ctx, answers: make(chan func(), 1), seen: &Seen{
+	asking, cancel := early(ctx)
+	defer cancel()
+	k := &look{Looker: l, ctx: ctx, asking: asking, answers: make(chan func(), 1), seen: &Seen{
 		Recorded: !l.Host.Time.IsZero(), UID: l.Site.UID, Tools: map[string]*Answer[string]{}}}
 	k.first()
 	for k.waiting > 0 {
@@ -90,6 +93,15 @@ func (l *Looker) Look(ctx context.Context) *Seen {
 		}
 	}
 	return k.seen
+}
+
+// early is over somewhat before ctx, so that commands which do not answer are killed
+// and say so while somebody still listens.
+func early(ctx context.Context) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, end.Add(-time.Until(end)/8))
+	}
+	return context.WithCancel(ctx)
 }
 
 // ask runs a reader in a goroutine of its own. Its answer is put in place by Look's
@@ -109,7 +121,7 @@ func ask[T any](k *look, to *Answer[T], read func(context.Context) (T, error)) {
 			case <-k.ctx.Done():
 			}
 		}()
-		a.Value, a.Err = read(k.ctx)
+		a.Value, a.Err = read(k.asking)
 	}()
 }
 

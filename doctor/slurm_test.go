@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ioguard/host"
+	"ioguard/slurm"
 	"ioguard/slurm/slurmtest"
 )
 
@@ -116,6 +118,31 @@ func away() map[string]string {
 		want[code] = "unknown: slurmctld did not answer"
 	}
 	return want
+}
+
+// FuzzJudge: whatever scontrol prints, each outcome is whole and in one line.
+func FuzzJudge(f *testing.F) {
+	b, err := os.ReadFile("testdata/slurm-22.05.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, "rolog") || strings.Contains(line, "Timeout") || strings.Contains(line, "VERSION") || strings.Contains(line, " is UP") {
+			f.Add([]byte(line))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := slurm.ParseConfig(text)
+		s := site()
+		hooks := Hooks{"Prolog": {{Path: "/p", Err: errors.New("odd")}}, "Epilog": {{Path: "/e", Calls: true}}}
+		seen := &Seen{Recorded: true, Slurm: Answer[slurm.Config]{Value: c, Err: err, Asked: true, Done: true}, Hooks: done(hooks)}
+		for _, o := range Judge(seen, &s) {
+			unseen := o.Status == Skipped || o.Status == Unknown
+			if unseen != (o.Seen == "") || unseen != (o.Why != "") || strings.Contains(o.Seen+o.Why, "\n") {
+				t.Errorf("%+v", o)
+			}
+		}
+	})
 }
 
 // TestRealSlurm asks a real controller, and reads the hooks that it names.
