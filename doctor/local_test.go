@@ -63,7 +63,9 @@ func TestJudgeLocal(t *testing.T) {
 		{"no lnetctl", func(s *Seen, _ *StateDir, _ *Site) { s.Tools["lnetctl"].Err = fs.ErrNotExist },
 			map[string]string{"local-lustre-tools": "fail: file does not exist"}},
 		{"scontrol without slurm.conf", func(s *Seen, _ *StateDir, _ *Site) { s.Tools["scontrol"].Err = &host.CommandError{Status: 1} }, nil},
-		{"scontrol that hangs", func(s *Seen, _ *StateDir, _ *Site) { s.Tools["scontrol"].Err = &host.CommandError{Status: -1, TimedOut: true} },
+		{"scontrol that hangs", func(s *Seen, _ *StateDir, _ *Site) {
+			s.Tools["scontrol"].Err = &host.CommandError{Status: -1, TimedOut: true}
+		},
 			map[string]string{"local-slurm-tools": "unknown: scontrol --version: no answer in time"}},
 		{"slurm.bin is wrong", func(s *Seen, _ *StateDir, c *Site) { c.SlurmBin, s.Tools["scontrol"].Err = "/opt/bin", fs.ErrNotExist },
 			map[string]string{"local-slurm-tools": "fail: file does not exist"}},

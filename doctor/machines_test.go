@@ -339,3 +339,29 @@ func TestChecks(t *testing.T) {
 		t.Error("nosuch is a check")
 	}
 }
+
+// TestPools: an MGS alone asks lctl for the file systems that it serves, an OSS knows
+// of no pools.
+func TestPools(t *testing.T) {
+	const mgs = "-- sys/fs/lustre/version --\n2.15.5\n-- proc/fs/lustre/mgs/MGS/live/params --\n\n-- proc/fs/lustre/mgs/MGS/live/lustre --\nfsname: lustre\n"
+	for name, tt := range map[string]struct {
+		text   string
+		status Status
+		told   string
+	}{
+		"MGS":             {mgs + "-- commands/p/cmd --\nlctl pool_list lustre\n-- commands/p/stdout --\nPools from lustre:\nlustre.ssd_pool\n", OK, "lustre.ssd_pool"},
+		"MGS, none":       {mgs + "-- commands/p/cmd --\nlctl pool_list lustre\n-- commands/p/stdout --\nPools from lustre:\n", Note, "none: layouts cannot choose SSDs"},
+		"OSS":             {"-- sys/fs/lustre/version --\n2.15.5\n-- proc/fs/lustre/obdfilter/lustre-OST0000/job_stats --\njob_stats:\n", Skipped, "no client, MDS or MGS: nothing here knows of pools"},
+		"MGS, lctl fails": {mgs + "-- commands/p/cmd --\nlctl pool_list lustre\n-- commands/p/status --\n2\n", Unknown, "run lctl pool_list lustre: exit status 2"},
+	} {
+		h, err := host.Txtar([]byte(tt.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := site()
+		if o := find(t, lookAt(t, h, &s), "pools"); o.Status != tt.status || o.Seen+o.Why != tt.told {
+			t.Errorf("%s: %+v", name, o)
+		}
+		h.Close()
+	}
+}
