@@ -160,7 +160,7 @@ func realProlog(t *testing.T, flags string) {
 	// The job of each case may run on the case's node, which is tried first, and on the last node.
 	cases := []struct {
 		prolog     string
-		held       bool // the job, by a priority of 0: its reason becomes JobHeldAdmin after a while
+		held       bool // the job, by a priority of 0: some turn to the reason JobHeldAdmin
 		nodeReason string
 	}{
 		{drain + "exit 1", true, "ioguard: test"},
