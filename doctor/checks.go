@@ -101,7 +101,7 @@ var lustreChecks = []Check{
 		Text: "With health_sensitivity 0 LNet never lowers a health value, and with retry_count 0 it sends nothing again: a bad interface is not avoided where there are several.",
 		Fix:  "lnetctl set health_sensitivity 100; lnetctl set retry_count 2"},
 	{Code: "lnet-order", Group: "lnet", Title: "LNet's against Lustre's time-out", Expected: "transaction_timeout not above Lustre's timeout",
-		Text: "When a message may take longer in LNet than a request in Lustre, Lustre gives up first and connects again while LNet still tries. Stock 2.16 and later have 150 and 100; adaptive time-outs soften it.",
+		Text: "When a message may take longer in LNet than a request in Lustre, Lustre gives up first and connects again while LNet still tries. 2.17 as it comes has 150 and 100; adaptive time-outs soften it.",
 		Fix:  "lnetctl set transaction_timeout 50, or on the MGS: lctl set_param -P timeout=150; the same on all nodes"},
 }
 

@@ -162,7 +162,7 @@ func allocates(c *slurm.Config) bool {
 // slow start of the program.
 const hookMargin = 5 * time.Second
 
-// hookTimeout judges PrologEpilogTimeout, which 24.11 and later can set for each.
+// hookTimeout judges PrologEpilogTimeout, which newer releases can set for each.
 func (j *judge) hookTimeout(c *slurm.Config) {
 	const code = "slurm-timeout"
 	least := j.site.Budget + hookMargin

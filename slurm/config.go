@@ -87,7 +87,7 @@ func parseController(line string) (Controller, bool) {
 	return Controller{role, host, state == "UP"}, true
 }
 
-// List gives the values of a setting that newer releases (24.11) number, each a
+// List gives the values of a setting that newer releases number (Prolog[0]), each a
 // value of its own: Prolog, Epilog.
 func (c *Config) List(name string) []string {
 	if v := c.Values[name]; v != "" {
