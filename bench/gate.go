@@ -135,12 +135,14 @@ func (b *bench) gatePeers(g *gateNode) ([]*contender, error) {
 
 // gateNodes are a live node (where this is root), a recorded one, and one that is sick.
 func (b *bench) gateNodes() (nodes []*gateNode, err error) {
-	live, err := b.newLiveNode("healthy, live")
+	live, err := b.newLiveNode("healthy, live", "")
+	sick := b.newLiveNode
 	switch {
 	case err == nil:
 		nodes = append(nodes, live)
 	case errors.Is(err, errNotRoot):
 		fmt.Println("not root: a live node is not measured")
+		sick = b.newGateNode
 	default:
 		return nil, err
 	}
@@ -148,7 +150,7 @@ func (b *bench) gateNodes() (nodes []*gateNode, err error) {
 	if err != nil {
 		return nil, err
 	}
-	away, err := b.newGateNode("OST away, no Slurm", awayTarget)
+	away, err := sick("OST away, no Slurm", awayTarget)
 	return append(nodes, healthy, away), err
 }
 

@@ -21,7 +21,7 @@ var errNotRoot = errors.New("chroot takes root")
 // newLiveNode makes a root that ioguard takes for the machine it runs on: its files
 // are read from / as those of a live node are, it starts lnetctl, and a probe for
 // each mount. Only what the kernel takes to print its files is missing.
-func (b *bench) newLiveNode(what string) (*gateNode, error) {
+func (b *bench) newLiveNode(what, away string) (*gateNode, error) {
 	if os.Geteuid() != 0 {
 		return nil, errNotRoot
 	}
@@ -32,7 +32,7 @@ func (b *bench) newLiveNode(what string) (*gateNode, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if _, err := b.process(b.self, "node", dir, ""); err != nil {
+	if _, err := b.process(b.self, "node", dir, away); err != nil {
 		return nil, err
 	}
 	const config = "/etc/ioguard/ioguard.yaml"
