@@ -30,6 +30,9 @@ const (
 	// node that is also down: look at the reason before. (UNDRAIN would leave it down,
 	// but takes any node for one that does not answer until slurmctld's next ping.)
 	Resume Kind = "resume"
+	// Undrain takes back a drain and changes nothing else: a node that is down stays
+	// so, one that was not drained is no error, and what runs on it is left alone.
+	Undrain Kind = "undrain"
 	// Requeue ends a batch job and puts it back into the queue, where it waits for
 	// as long as its credential is good (121 s unless AuthInfo=cred_expire says
 	// otherwise) and then starts anew, on another node only where this one is drained.
@@ -52,7 +55,7 @@ const (
 	Release Kind = "release"
 )
 
-// Change is one thing to do. Drain and Resume want a Node, Drain a Reason too, the
+// Change is one thing to do. Drain, Resume and Undrain want a Node, Drain a Reason too, the
 // others a JobID; what a kind does not want is told to records alone.
 type Change struct {
 	Kind   Kind
@@ -66,7 +69,7 @@ const MaxReason = 1000
 
 // String is a change without its reason: "drain node1".
 func (c Change) String() string {
-	if c.Kind == Drain || c.Kind == Resume {
+	if c.Kind == Drain || c.Kind == Resume || c.Kind == Undrain {
 		return fmt.Sprintf("%s %s", c.Kind, plain(c.Node))
 	}
 	return fmt.Sprintf("%s %s", c.Kind, plain(c.JobID))
@@ -84,7 +87,7 @@ func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %s", e.Change, e
 func (c Change) Check() error {
 	why := ""
 	switch c.Kind {
-	case Drain, Resume:
+	case Drain, Resume, Undrain:
 		if !slurm.IsNodeName(c.Node) {
 			why = fmt.Sprintf("%.50q is no name of a node", c.Node)
 		}

@@ -79,6 +79,7 @@ func TestActors(t *testing.T) {
 var valid = []Change{
 	{Kind: Drain, Node: "node1", Reason: "ioguard: ib port down"},
 	{Kind: Resume, Node: "rack-1_n2.example"},
+	{Kind: Undrain, Node: "rack-1_n2.example"},
 	{Kind: Requeue, JobID: "4"},
 	{Kind: RequeueHold, JobID: "4711_3"},
 	{Kind: Release, JobID: "4"},

@@ -75,6 +75,8 @@ func arguments(c Change) []string {
 		return []string{"update", "NodeName=" + c.Node, "State=DRAIN", "Reason=" + plain(c.Reason)}
 	case Resume:
 		return []string{"update", "NodeName=" + c.Node, "State=RESUME"}
+	case Undrain:
+		return []string{"update", "NodeName=" + c.Node, "State=UNDRAIN"}
 	case Requeue:
 		return []string{"requeue", c.JobID}
 	case RequeueHold:
@@ -116,7 +118,7 @@ func (s Slurm) Do(ctx context.Context, c Change) error {
 
 // alone is what scontrol takes for the change's job and no other.
 func (s Slurm) alone(ctx context.Context, dir string, c Change) (string, error) {
-	if c.Kind == Drain || c.Kind == Resume || strings.Contains(c.JobID, "_") {
+	if c.Kind == Drain || c.Kind == Resume || c.Kind == Undrain || strings.Contains(c.JobID, "_") {
 		return c.JobID, nil
 	}
 	return slurm.ReadTaskID(ctx, func(ctx context.Context, name string, args ...string) ([]byte, error) {

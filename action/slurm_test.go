@@ -26,6 +26,7 @@ func TestArguments(t *testing.T) {
 	}
 	want := []string{
 		"update|NodeName=node1|State=DRAIN|Reason=ioguard: ib port down|", "update|NodeName=rack-1_n2.example|State=RESUME|",
+		"update|NodeName=rack-1_n2.example|State=UNDRAIN|",
 		"requeue|4|", "requeuehold|4711_3|", "release|4|",
 		"update|NodeName=n1|State=DRAIN|Reason=two lines State=DOWN|", "requeue|7_2|", "release|6_1|",
 	}

@@ -32,6 +32,18 @@ var recordMore = []string{
 	"ost/OSS/*/nrs_tbf_rule", "mds/MDS/*/nrs_tbf_rule", "mgs/MGS/*/nrs_tbf_rule", "ldlm/services/*/nrs_tbf_rule",
 	"osc/*/import", "mdc/*/import", "mgc/*/import", "osp/*/import", "lwp/*/import",
 	"osc/*/stats", "mdc/*/stats", "lmv/*/md_stats", "mdc/*/md_stats",
+
+	// What ioguard check reads of a compute node.
+	"/proc/modules", "/proc/sys/kernel/random/boot_id", "/etc/fstab", "/etc/os-release",
+	"/sys/class/infiniband/*/fw_ver", "/sys/class/infiniband/*/board_id", "/sys/class/infiniband/*/hca_type",
+	"/sys/class/infiniband/*/node_guid", "/sys/class/infiniband/*/node_type",
+	"/sys/class/infiniband/*/ports/*/*", "/sys/class/infiniband/*/ports/*/counters/*", "/sys/class/infiniband/*/ports/*/hw_counters/*",
+	"/sys/class/infiniband/*/ports/*/gid_attrs/ndevs/0", "/sys/class/infiniband/*/device/net/*/dev_port", "/sys/class/infiniband/*/device/net/*/dev_id",
+	"/sys/class/net/*/operstate", "/sys/class/net/*/carrier", "/sys/class/net/*/flags",
+	"/sys/module/lnet/parameters/*", "/sys/module/ko2iblnd/parameters/*", "/sys/module/ksocklnd/parameters/*", "/sys/module/kkfilnd/parameters/*",
+	"/sys/module/kgnilnd/parameters/*",
+	"/sys/kernel/debug/lnet/nis", "/sys/kernel/debug/lnet/peers", "/sys/kernel/debug/lnet/routes", "/sys/kernel/debug/lnet/stats",
+
 	"llite/*/kbytestotal", "llite/*/kbytesfree", "llite/*/kbytesavail", "llite/*/filestotal", "llite/*/filesfree",
 	"osp/*/kbytestotal", "osp/*/kbytesfree", "osp/*/kbytesavail", "osp/*/filestotal", "osp/*/filesfree",
 }
@@ -46,6 +58,13 @@ var recordCommands = []struct {
 }{
 	{"zpool_status", []string{"zpool", "status", "-P"}},
 	{"lctl_dl", []string{"lctl", "dl"}},
+	{"lctl_list_nids", []string{"lctl", "list_nids"}},
+	{"lnetctl_net_show", []string{"lnetctl", "net", "show", "-v", "4"}},
+	{"lnetctl_peer_show", []string{"lnetctl", "peer", "show", "-v", "4"}},
+	{"lnetctl_route_show", []string{"lnetctl", "route", "show", "-v", "4"}},
+	{"lnetctl_global_show", []string{"lnetctl", "global", "show"}},
+	{"lnetctl_stats_show", []string{"lnetctl", "stats", "show"}},
+	{"dmesg_raw", []string{"dmesg", "-r"}},
 }
 
 const (

@@ -298,7 +298,7 @@ func TestRecordTicks(t *testing.T) {
 		asked := 0
 		h.Run = func(context.Context, string, ...string) ([]byte, error) {
 			asked++
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 			return nil, nil
 		}
 		begin := time.Now()

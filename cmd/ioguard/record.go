@@ -31,7 +31,8 @@ func recordCommand() *cli.Command {
 		Usage:     "record a server's or client's counters, to look at them elsewhere",
 		UsageText: "ioguard record OUT [--interval 2s --count N] [--machine PATH] [--host NAME]",
 		Description: `Copies what ioguard reads, and nothing else: Lustre's parameters, /proc/stat,
-/proc/diskstats and the like, the answers of 'zpool status -P' and 'lctl dl'.
+/proc/diskstats and the like, InfiniBand ports, the answers of 'lctl dl',
+'lnetctl ... show', 'dmesg -r' and 'zpool status -P'.
 It changes nothing on the machine. Run it as root: much of Lustre's state is
 in debugfs, which nobody else may read. What could not be read is listed at
 the end, and in NOTE beside the snapshots.
