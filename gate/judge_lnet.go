@@ -18,6 +18,7 @@ func (j *judge) lnet() {
 	j.interfaces()
 	j.routes()
 	j.peers()
+	j.stats()
 	j.params()
 }
 
@@ -317,6 +318,56 @@ func (j *judge) peer(n *lnet.PeerNI, rises []lnet.Rise) {
 		}
 		j.found(f)
 	}
+}
+
+// lostMessages are LNet's counters of messages that did not get through, by class
+// (lnet/lnet/lib-msg.c, lnet_incr_hstats).
+var lostMessages = []struct {
+	class    lnet.Class
+	counters []string
+}{
+	{lnet.LocalInterface, []string{"local_interrupt_count", "local_dropped_count", "local_aborted_count", "local_no_route_count", "local_timeout_count", "local_error_count"}},
+	{lnet.RemoteInterface, []string{"remote_dropped_count", "remote_error_count", "remote_timeout_count"}},
+	{lnet.NetworkTimeout, []string{"network_timeout_count"}},
+}
+
+// stats judges the node's own counters against the last time they were asked for.
+func (j *judge) stats() {
+	a := &j.seen.Stats
+	if errors.Is(a.Err, lnet.ErrDown) {
+		j.without(Skipped, "LNet is not up", "lnet-stats")
+		return
+	}
+	if unread(j, a, len(a.Value) > 0, "lnet-stats") {
+		return
+	}
+	if !j.ran() || len(j.last.LNetStats) == 0 {
+		j.without(Skipped, "nothing to compare with yet", "lnet-stats")
+		return
+	}
+	for _, c := range lostMessages {
+		for _, name := range c.counters {
+			before, known := j.last.LNetStats[name]
+			now, told := a.Value[name]
+			if known && told && now > before {
+				j.found(Finding{Check: "lnet-stats", Subject: string(c.class), Seen: fmt.Sprintf("%s +%d", name, now-before), Expected: "no rise"})
+			}
+		}
+	}
+	j.ok("lnet-stats", "none lost since the last time")
+}
+
+// lost picks the counters of lost messages.
+func lost(all lnet.Values) map[string]int64 {
+	kept := map[string]int64{}
+	for _, c := range lostMessages {
+		for _, name := range c.counters {
+			if v, ok := all[name]; ok {
+				kept[name] = v
+			}
+		}
+	}
+	return kept
 }
 
 func (j *judge) params() {

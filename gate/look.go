@@ -51,6 +51,7 @@ type Seen struct {
 	Routes  Answer[[]lnet.Route]
 	Peers   Answer[[]lnet.Peer]
 	Params  Answer[lnet.Params]
+	Stats   Answer[lnet.Values]
 	Mounts  Answer[[]lfs.Mount]
 	Fstab   Answer[[]lfs.Mount]
 	Imports Answer[[]lfs.Import]
@@ -161,6 +162,7 @@ func (k *look) first() {
 	ask(k, &s.Local, func(context.Context) (Local, error) { return readLocal(h, k.Site.localDirs()) })
 	if k.Deep {
 		k.askPeers()
+		ask(k, &s.Stats, func(ctx context.Context) (lnet.Values, error) { return lnet.ReadStats(ctx, h) })
 	}
 }
 

@@ -20,8 +20,10 @@ type Memory struct {
 	Credits map[string]int64 `json:"credits,omitempty"` // lowest credits below zero, by NID of the peer
 	Peers   time.Time        `json:"peers,omitzero"`    // when they were last asked for: the prolog does so only once something is wrong
 	Mounts  []string         `json:"mounts,omitempty"`
-	Log     kmsg.Cursor      `json:"log,omitzero"`
-	Blocked []Blocked        `json:"blocked,omitempty"`
+
+	LNetStats map[string]int64 `json:"lnet_stats,omitempty"` // counters of lost messages
+	Log       kmsg.Cursor      `json:"log,omitzero"`
+	Blocked   []Blocked        `json:"blocked,omitempty"`
 
 	Writeback uint64 `json:"writeback,omitempty"` // bytes
 
@@ -52,7 +54,7 @@ func (m *Memory) minCredits(nid string) int64 { return m.Credits[nid] }
 // earlier value; after a reboot nothing does but the best rates. now is this node's
 // clock, also where the machine is a recorded one.
 func (m *Memory) After(seen *Seen, v *Verdict, now time.Time) Memory {
-	n := Memory{Time: seen.Now, Boot: seen.Boot, IB: m.IB, LNet: m.LNet, NIDs: m.NIDs, Credits: m.Credits, Peers: m.Peers, Mounts: m.Mounts,
+	n := Memory{Time: seen.Now, Boot: seen.Boot, IB: m.IB, LNet: m.LNet, NIDs: m.NIDs, Credits: m.Credits, Peers: m.Peers, LNetStats: m.LNetStats, Mounts: m.Mounts,
 		Log: m.Log, Drained: m.Drained, Asked: m.Asked, Told: m.Told}
 	if seen.IB.Done {
 		n.IB = ib.Remember(m.IB, seen.Now, seen.IB.Value)
@@ -69,6 +71,9 @@ func (m *Memory) After(seen *Seen, v *Verdict, now time.Time) Memory {
 	}
 	if seen.Log.Done && seen.Log.Value != nil {
 		n.Log = seen.Log.Value.Cursor
+	}
+	if seen.Stats.Done && seen.Stats.Err == nil {
+		n.LNetStats = lost(seen.Stats.Value)
 	}
 	n.rememberLocal(m, seen)
 	if len(v.Roots) == 0 {
