@@ -20,7 +20,7 @@ type Job struct {
 	Started time.Time      `json:"started"` // the prolog's clock
 	Hook    slurm.Hook     `json:"hook"`
 	Llite   []lfs.LliteSum `json:"llite,omitempty"` // the mounts' counters when it started
-	Alone   bool           `json:"alone"`           // no other job was on the node when it started
+	Alone   bool           `json:"alone"`           // no other job was on the node when it started; SaveJob tells
 	Joined  bool           `json:"-"`               // another job started on the node since
 }
 
@@ -41,13 +41,24 @@ func jobFile(node, id string) (string, error) {
 	return path.Join("jobs", n, id+".json"), nil
 }
 
-// SaveJob keeps a job until its epilog.
-func (s *State) SaveJob(node string, j Job) error {
+// SaveJob keeps a job until its epilog, and whether it is Alone: jobs of before
+// since do not count, their epilog never came. Of two jobs that start at the same
+// time at least one finds the other, since each looks behind its own file.
+func (s *State) SaveJob(node string, j Job, since time.Time) error {
 	name, err := jobFile(node, j.ID)
 	if err != nil {
 		return fmt.Errorf("save job: %w", err)
 	}
-	return errors.Join(s.Save(name, j), s.Save(lastFile(node), j.ID))
+	j.Alone = false
+	if err := errors.Join(s.Save(name, j), s.Save(lastFile(node), j.ID)); err != nil {
+		return err
+	}
+	others, err := s.OtherJobs(node, j.ID, since)
+	if err != nil || len(others) > 0 {
+		return err
+	}
+	j.Alone = true
+	return s.Save(name, j)
 }
 
 // lastFile tells which job started last on a node.
@@ -67,7 +78,7 @@ func (s *State) TakeJob(node, id string) (Job, error) {
 	}
 	var last string
 	j.Joined = s.Load(lastFile(node), &last) == nil && last != id
-	return j, errors.Join(err, os.Remove(s.Dir(name)))
+	return j, errors.Join(err, s.Forget(name))
 }
 
 // OtherJobs lists the ids of the other jobs that are kept for a node, without those
@@ -97,21 +108,24 @@ func (s *State) OtherJobs(node, id string, since time.Time) ([]string, error) {
 }
 
 // Sweep removes what is left of jobs that began before a time and never ended here,
-// as after a crash of the node.
+// as after a crash of the node, and files of that age that were never put in place.
 func (s *State) Sweep(node string, before time.Time) error {
 	n, err := safeName(node)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, dir := range []string{path.Join("jobs", n), "tasks"} {
+	for _, dir := range []string{path.Join("jobs", n), "tasks", "nodes"} {
 		entries, err := os.ReadDir(s.Dir(dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 		for _, e := range entries {
+			if dir == "nodes" && !strings.HasPrefix(e.Name(), newPrefix) {
+				continue // what is remembered of a node has no end
+			}
 			if st, err := e.Info(); err == nil && st.ModTime().Before(before) {
-				errs = append(errs, os.Remove(s.Dir(path.Join(dir, e.Name()))))
+				errs = append(errs, s.Forget(path.Join(dir, e.Name()))) // another epilog may have been faster
 			}
 		}
 	}
@@ -170,8 +184,5 @@ func (s *State) ForgetTask(node, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(s.Dir(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return s.Forget(name)
 }

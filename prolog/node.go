@@ -46,8 +46,21 @@ type Node struct {
 	Notice func(ctx context.Context, user, jobID string) string
 	// Undrain is for how long a node that ioguard drained must be healthy to be resumed.
 	Undrain time.Duration
+	// Now is the clock, nil for the machine's.
+	Now func() time.Time
 
-	events []ioguard.NodeEvent
+	events   []ioguard.NodeEvent
+	starting bool                 // a job waits for the verdict, and may be requeued
+	last     gate.Memory          // what the run before left
+	checks   []string             // for which the node was drained
+	told     map[string]time.Time // as gate.Memory.Told, of this run
+}
+
+func (n *Node) now() time.Time {
+	if n.Now == nil {
+		return time.Now()
+	}
+	return n.Now()
 }
 
 // Outcome is what became of a run.
@@ -60,45 +73,79 @@ type Outcome struct {
 
 func memoryFile(name string) string { return "nodes/" + name + ".json" }
 
+// drainFile is apart from the memory, which hooks that run at the same time take from
+// each other: a drain of ours that is forgotten is never taken back.
+func drainFile(name string) string { return "nodes/" + name + ".drained.json" }
+
+// drained is what is kept of a drain of ours.
+type drained struct {
+	gate.Drained
+	Checks []string `json:"checks,omitempty"` // that drained it: none may be unknown when it is resumed
+}
+
 // Memory is what the last run left; the zero value where nothing is known, with the
 // error where that is not merely the first run.
 func (n *Node) Memory() (gate.Memory, error) {
-	var m gate.Memory
 	if n.State == nil {
-		return m, nil
-	}
-	err := n.State.Load(memoryFile(n.Name), &m)
-	if errors.Is(err, fs.ErrNotExist) {
 		return gate.Memory{}, nil
 	}
+	var m gate.Memory
+	err := n.State.Load(memoryFile(n.Name), &m)
 	if err != nil {
-		return gate.Memory{}, err
+		m = gate.Memory{}
 	}
-	return m, nil
+	var d drained
+	m.Drained = nil
+	derr := n.State.Load(drainFile(n.Name), &d)
+	if derr == nil {
+		m.Drained, n.checks = &d.Drained, d.Checks
+	}
+	return m, errors.Join(notMissing(err), notMissing(derr))
 }
 
-// look runs the gate once and acts on a verdict that blocks.
-func (n *Node) look(ctx context.Context, hook slurm.Hook, patience time.Duration) (Outcome, gate.Memory) {
+func notMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// look runs the gate once.
+func (n *Node) look(ctx context.Context, hook slurm.Hook, patience time.Duration) Outcome {
 	last, err := n.Memory()
 	if err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "what the last run kept cannot be used: " + err.Error()})
 	}
+	n.last, n.told = last, map[string]time.Time{}
 	n.Looker.Cursor = last.Log
 	needs := gate.Needs{Node: n.Name, Partition: hook.Partition, Paths: hook.Paths(), Required: n.Required}
 	out := Outcome{Result: gate.Run(ctx, n.Looker, &last, &n.Policy, needs, patience)}
-	out.Memory.Drained = last.Drained
 	n.unknowns(hook, &out)
-	return out, last
+	return out
+}
+
+// lookAct is look for one who acts on the verdict: a source that hangs must not use
+// up the time in which Slurm is asked and told. A third of it is kept for that.
+func (n *Node) lookAct(ctx context.Context, hook slurm.Hook) Outcome {
+	patience := time.Minute // the checks' own retry times bound it
+	if end, ok := ctx.Deadline(); ok {
+		left := time.Until(end)
+		patience = left / 2
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left*2/3)
+		defer cancel()
+	}
+	return n.look(ctx, hook, patience)
 }
 
 // Check runs the gate by hand or as HealthCheckProgram: with drain it acts as the
-// prolog does, with undrain it resumes a node that ioguard drained.
+// prolog does, with undrain it resumes a node that ioguard drained. With neither
+// nothing is kept: who looks takes no finding from the next prolog.
 func (n *Node) Check(ctx context.Context, hook slurm.Hook, drain, undrain bool) Outcome {
-	patience := time.Duration(0)
-	if drain {
-		patience = time.Minute // the checks' own retry times bound it
+	if !drain && !undrain {
+		return n.look(ctx, hook, 0)
 	}
-	out, _ := n.look(ctx, hook, patience)
+	out := n.lookAct(ctx, hook)
 	if drain && len(out.Verdict.Roots) > 0 {
 		n.block(ctx, hook, &out)
 	}
@@ -107,13 +154,14 @@ func (n *Node) Check(ctx context.Context, hook slurm.Hook, drain, undrain bool) 
 	}
 	n.findings(hook, &out)
 	n.keep(hook, &out)
-	n.write(ctx)
+	n.write(ctx, hook, &out)
 	return out
 }
 
 // Job runs the gate before a job. Blocked means that the hook must fail.
 func (n *Node) Job(ctx context.Context, hook slurm.Hook) Outcome {
-	out, _ := n.look(ctx, hook, time.Minute)
+	n.starting = hook.JobID != ""
+	out := n.lookAct(ctx, hook)
 	if len(out.Verdict.Roots) > 0 {
 		n.block(ctx, hook, &out)
 	}
@@ -122,7 +170,7 @@ func (n *Node) Job(ctx context.Context, hook slurm.Hook) Outcome {
 	if !out.Blocked {
 		n.startJob(ctx, hook)
 	}
-	n.write(ctx)
+	n.write(ctx, hook, &out)
 	return out
 }
 
@@ -139,12 +187,17 @@ func (n *Node) block(ctx context.Context, hook slurm.Hook, out *Outcome) {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: fmt.Sprintf("cannot ask Slurm how many nodes fail alike, so nothing is drained: %v; %s", err, out.Reason)})
 		return
 	}
-	if me := nodeNamed(nodes, n.Name); me != nil && me.Drained() {
-		n.alreadyDrained(hook, out, me)
+	me := nodeNamed(nodes, n.Name)
+	was := me != nil && me.Drained()
+	// A drain of ours beyond the brake is about to be taken back by who made it: a hook
+	// that failed behind that would drain the node again, as "Prolog error" and for good.
+	ours := !was || gate.IsOurs(me.Reason)
+	if held := out.Verdict.Braked(n.Policy.Brake, n.Name, nodes, n.now()); ours && held != nil {
+		n.braked(ctx, hook, out, held)
 		return
 	}
-	if held := out.Verdict.Braked(n.Policy.Brake, n.Name, nodes, time.Now()); held != nil {
-		n.braked(ctx, hook, out, held)
+	if was {
+		n.alreadyDrained(ctx, hook, out, me)
 		return
 	}
 	n.drain(ctx, hook, out)
@@ -171,28 +224,52 @@ func nodeNamed(nodes []slurm.Node, name string) *slurm.Node {
 
 // alreadyDrained leaves the reason alone, whoever gave it. The job may not start
 // either way: the node is sick.
-func (n *Node) alreadyDrained(hook slurm.Hook, out *Outcome, me *slurm.Node) {
+func (n *Node) alreadyDrained(ctx context.Context, hook slurm.Hook, out *Outcome, me *slurm.Node) {
 	out.Blocked = true
-	text := "the node is drained already: " + view.Safe(me.Reason)
-	if !gate.IsOurs(me.Reason) {
-		text = "an administrator drained the node, whose reason stays: " + view.Safe(me.Reason)
+	text := "the node is drained already: " + reasonText(me)
+	switch {
+	case !gate.IsOurs(me.Reason):
+		text = "an administrator drained the node, whose reason stays: " + reasonText(me)
+	case out.Memory.Drained == nil:
+		n.remember(hook, out)
 	}
 	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventSkip, Text: text + "; found: " + out.Reason})
+	n.requeue(ctx, hook, out)
 }
+
+// reasonText is a node's reason, which may be as long as a book.
+func reasonText(me *slurm.Node) string { return view.Safe(me.Reason[:min(len(me.Reason), 1000)]) }
 
 // braked lets the job start, or sends it back to be held.
 func (n *Node) braked(ctx context.Context, hook slurm.Hook, out *Outcome, held *gate.Braking) {
 	out.Held = held.String()
 	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventBrake, Shared: []string{held.Key}, Text: "not drained: " + out.Held + "; " + out.Reason, Severity: ioguard.Critical})
-	if n.Policy.Brake.Do != gate.BrakeHolds || hook.JobID == "" {
+	if n.Policy.Brake.Do != gate.BrakeHolds || !n.starting {
 		return
 	}
-	err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.RequeueHold, JobID: hook.JobID})
+	err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.RequeueHold, JobID: jobOf(hook)})
 	if err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "cannot hold the job, so it starts: " + err.Error()})
 		return
 	}
-	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventHold, Text: "the job went back to the queue and is held: scontrol release " + hook.JobID + " when the fault is over"})
+	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventHold, Text: "the job went back to the queue and is held: scontrol release " + jobOf(hook) + " when the fault is over"})
+	select { // the hook ends well, and slurmd would start the script before it hears of the end
+	case <-time.After(holdReachesNode):
+	case <-ctx.Done():
+	}
+}
+
+// holdReachesNode is how long slurmctld may take to tell slurmd that a job is over:
+// after 0.3 s no script of 40 began, after 0.1 s four did.
+const holdReachesNode = 700 * time.Millisecond
+
+// jobOf is the job that Slurm requeues: of a heterogeneous one its leader, with
+// which the others go.
+func jobOf(hook slurm.Hook) string {
+	if hook.HetJobID != "" {
+		return hook.HetJobID
+	}
+	return hook.JobID
 }
 
 // drain sets the reason before the hook fails: Slurm's own "Prolog error" does not
@@ -201,31 +278,62 @@ func (n *Node) braked(ctx context.Context, hook slurm.Hook, out *Outcome, held *
 // slurmctld takes the drains one after the other, so at most as many stay as the
 // brake allows.
 func (n *Node) drain(ctx context.Context, hook slurm.Hook, out *Outcome) {
+	// Remembered before it is tried: one that was made in spite of an error, or by a
+	// hook that was killed, must be found again when the node is well.
+	n.remember(hook, out)
 	if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Drain, Node: n.Name, Reason: out.Reason}); err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "cannot drain the node: " + err.Error() + "; " + out.Reason})
 		return
 	}
 	if nodes, err := n.nodes(ctx); err == nil {
-		if held := out.Verdict.Braked(n.Policy.Brake, n.Name, nodes, time.Now()); held != nil {
+		if held := out.Verdict.Braked(n.Policy.Brake, n.Name, nodes, n.now()); held != nil {
 			if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Resume, Node: n.Name}); err == nil {
+				n.forget(hook, out)
 				n.braked(ctx, hook, out, held)
 				return
 			}
 		}
 	}
 	out.Blocked = true
-	out.Memory.Drained = &gate.Drained{Reason: out.Reason, Time: time.Now()}
 	root := out.Verdict.Roots[0]
 	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventDrain, Check: root.Check, Subject: root.Subject, Text: out.Reason, Severity: ioguard.Critical, Shared: root.Shared})
-	if out.Verdict.Do() == gate.Requeue && hook.JobID != "" {
-		n.requeue(ctx, hook)
+	n.requeue(ctx, hook, out)
+}
+
+func (n *Node) remember(hook slurm.Hook, out *Outcome) {
+	d := drained{Drained: gate.Drained{Reason: out.Reason, Time: n.now()}}
+	for _, f := range out.Verdict.Roots {
+		if !slices.Contains(d.Checks, f.Check) {
+			d.Checks = append(d.Checks, f.Check)
+		}
+	}
+	out.Memory.Drained = &d.Drained
+	if n.State == nil {
+		return
+	}
+	if err := n.State.Save(drainFile(n.Name), d); err != nil {
+		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "the drain will not be taken back by itself: " + err.Error()})
 	}
 }
 
-// requeue sends a batch job to another node. Interactive ones cannot be requeued:
-// their users are told by Slurm at once.
-func (n *Node) requeue(ctx context.Context, hook slurm.Hook) {
-	if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Requeue, JobID: hook.JobID}); err != nil {
+func (n *Node) forget(hook slurm.Hook, out *Outcome) {
+	out.Memory.Drained = nil
+	if n.State == nil {
+		return
+	}
+	if err := n.State.Forget(drainFile(n.Name)); err != nil {
+		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: err.Error()})
+	}
+}
+
+// requeue sends the batch job that waits for the verdict to another node, where that
+// is the policy. Interactive ones cannot be requeued: their users are told by Slurm
+// at once.
+func (n *Node) requeue(ctx context.Context, hook slurm.Hook, out *Outcome) {
+	if !n.starting || out.Verdict.Do() != gate.Requeue {
+		return
+	}
+	if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Requeue, JobID: jobOf(hook)}); err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "cannot requeue the job: " + err.Error()})
 		return
 	}
@@ -239,7 +347,11 @@ func (n *Node) resume(ctx context.Context, hook slurm.Hook, out *Outcome) {
 	if out.Memory.Drained == nil && n.askedSinceBoot(out) {
 		return
 	}
-	if out.Memory.Healthy.IsZero() || time.Since(out.Memory.Healthy) < n.Undrain {
+	if n.unproved(out) {
+		out.Memory.Healthy = time.Time{}
+		return
+	}
+	if out.Memory.Healthy.IsZero() || n.now().Sub(out.Memory.Healthy) < n.Undrain {
 		return
 	}
 	nodes, err := n.nodes(ctx)
@@ -250,15 +362,23 @@ func (n *Node) resume(ctx context.Context, hook slurm.Hook, out *Outcome) {
 	out.Memory.Asked = out.Seen.Boot
 	me := nodeNamed(nodes, n.Name)
 	if me == nil || !me.Drained() || !gate.IsOurs(me.Reason) {
-		out.Memory.Drained = nil
+		n.forget(hook, out)
 		return
 	}
 	if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Resume, Node: n.Name}); err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "cannot resume the node: " + err.Error()})
 		return
 	}
-	out.Memory.Drained = nil
-	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventResume, Text: fmt.Sprintf("healthy for %v, resumed; was: %s", time.Since(out.Memory.Healthy).Round(time.Second), view.Safe(me.Reason))})
+	n.forget(hook, out)
+	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventResume, Text: fmt.Sprintf("healthy for %v, resumed; was: %s", n.now().Sub(out.Memory.Healthy).Round(time.Second), reasonText(me))})
+}
+
+// unproved tells that a check for which the node was drained could not be carried
+// out: that it found nothing proves nothing.
+func (n *Node) unproved(out *Outcome) bool {
+	return slices.ContainsFunc(out.Verdict.Outcomes, func(o gate.Outcome) bool {
+		return o.Status == gate.Unknown && slices.Contains(n.checks, o.Check)
+	})
 }
 
 func (n *Node) askedSinceBoot(out *Outcome) bool {
@@ -267,7 +387,7 @@ func (n *Node) askedSinceBoot(out *Outcome) bool {
 
 // tell logs an event and keeps it for the records.
 func (n *Node) tell(hook slurm.Hook, e ioguard.NodeEvent) {
-	e.Time, e.Cluster, e.Node, e.Hook = time.Now(), hook.Cluster, n.Name, hookName(hook)
+	e.Time, e.Cluster, e.Node, e.Hook = n.now(), hook.Cluster, n.Name, hookName(hook)
 	e.JobID, e.User, e.Partition = hook.JobID, hook.User, hook.Partition
 	if e.Severity == "" {
 		e.Severity = ioguard.Warning
@@ -293,20 +413,25 @@ func hookName(hook slurm.Hook) string {
 // toldAgain is how often a finding that stays is recorded anew.
 const toldAgain = time.Hour
 
+// news tells whether something was not told in the last while, and remembers that it
+// was told now.
+func (n *Node) news(key string) bool {
+	now := n.now()
+	at, ok := n.last.Told[key]
+	if ok && now.Sub(at) < toldAgain && !at.After(now) {
+		n.told[key] = at
+		return false
+	}
+	n.told[key] = now
+	return true
+}
+
 // findings records what was found, each finding once in a while.
 func (n *Node) findings(hook slurm.Hook, out *Outcome) {
-	told := map[string]time.Time{}
-	now := time.Now()
 	for _, f := range out.Verdict.Findings() {
-		if f.Action == gate.Ignore {
+		if f.Action == gate.Ignore || !n.news(f.Check+" "+f.Subject) {
 			continue
 		}
-		key := f.Check + " " + f.Subject
-		if at, ok := out.Memory.Told[key]; ok && now.Sub(at) < toldAgain && now.After(at) {
-			told[key] = at
-			continue
-		}
-		told[key] = now
 		text := []string{f.Seen}
 		text = append(text, f.Evidence...)
 		if f.Why != "" {
@@ -315,7 +440,7 @@ func (n *Node) findings(hook slurm.Hook, out *Outcome) {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFinding, Check: f.Check, Subject: view.Safe(f.Subject), Severity: severityOf(f.Action), Shared: f.Shared,
 			Text: view.Safe(strings.Join(text, "; "))})
 	}
-	out.Memory.Told = told
+	out.Memory.Told = n.told
 }
 
 func severityOf(a gate.Action) ioguard.Severity {
@@ -325,25 +450,24 @@ func severityOf(a gate.Action) ioguard.Severity {
 	return ioguard.Warning
 }
 
-// unknowns records checks that could not be carried out: the job is not to blame.
+// unknowns records checks that could not be carried out, each once in a while: the
+// job is not to blame.
 func (n *Node) unknowns(hook slurm.Hook, out *Outcome) {
+	const mark = "unknown "
+	for key, at := range n.last.Told { // one that comes and goes is no news each time
+		if since := n.now().Sub(at); strings.HasPrefix(key, mark) && since >= 0 && since < toldAgain {
+			n.told[key] = at
+		}
+	}
 	var all []string
 	for _, o := range out.Verdict.Outcomes {
-		if o.Status == gate.Unknown {
+		if o.Status == gate.Unknown && n.news(mark+o.Check) {
 			all = append(all, o.Check+": "+o.Why)
 		}
 	}
-	if len(all) == 0 {
-		return
+	if len(all) > 0 {
+		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "not looked at: " + strings.Join(all, "; ")})
 	}
-	key, now := "unknown "+strings.Join(all, "|"), time.Now()
-	if at, ok := out.Memory.Told[key]; ok && now.Sub(at) < toldAgain && now.After(at) {
-		return
-	}
-	if out.Memory.Told == nil {
-		out.Memory.Told = map[string]time.Time{}
-	}
-	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "not looked at: " + strings.Join(all, "; ")})
 }
 
 // keep stores what the next run must know.
@@ -351,18 +475,23 @@ func (n *Node) keep(hook slurm.Hook, out *Outcome) {
 	if n.State == nil {
 		return
 	}
-	if err := n.State.Save(memoryFile(n.Name), out.Memory); err != nil {
+	m := out.Memory
+	m.Drained = nil // it has a file of its own
+	if err := n.State.Save(memoryFile(n.Name), m); err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: err.Error()})
 	}
 }
 
-// write hands the events to the records.
-func (n *Node) write(ctx context.Context) {
+// write hands the events to the records. What these did not take is not told: the
+// next run tells it again.
+func (n *Node) write(ctx context.Context, hook slurm.Hook, out *Outcome) {
 	if len(n.events) == 0 || n.Records == nil {
 		return
 	}
 	if err := n.Records(ctx, n.events); err != nil {
 		n.Log.Warn("records cannot be written", "error", err)
+		out.Memory.Told = n.last.Told
+		n.keep(hook, out)
 	}
 }
 
@@ -371,15 +500,15 @@ func (n *Node) startJob(ctx context.Context, hook slurm.Hook) {
 	if n.State == nil || hook.JobID == "" {
 		return
 	}
-	now := time.Now()
-	others, err := n.State.OtherJobs(n.Name, hook.JobID, now.Add(-maxJob))
-	j := node.Job{ID: hook.JobID, Started: now, Hook: hook, Alone: err == nil && len(others) == 0}
+	now := n.now()
+	j := node.Job{ID: hook.JobID, Started: now, Hook: hook}
+	j.Hook.Comment, j.Hook.Problems = "", nil // of any size, and nobody asks for them
 	if mounts, err := lfs.ReadLlite(n.Looker.Host.FS); err == nil {
 		for i := range mounts {
 			j.Llite = append(j.Llite, mounts[i].Sum())
 		}
 	}
-	if err := n.State.SaveJob(n.Name, j); err != nil {
+	if err := n.State.SaveJob(n.Name, j, now.Add(-maxJob)); err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: err.Error()})
 	}
 	n.notice(ctx, hook)
