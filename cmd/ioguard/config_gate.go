@@ -130,8 +130,13 @@ func (g *gateConfig) check() error {
 	if b := time.Duration(g.Budget); b < minBudget || b > maxBudget {
 		return fmt.Errorf("gate: budget: %v is not between %v and %v", b, minBudget, maxBudget)
 	}
-	if g.MinFree < 0 || g.MinFree > 100 || g.RateGbps < 0 {
-		return fmt.Errorf("gate: min_free_percent %v or rate_gbps %v is out of range", g.MinFree, g.RateGbps)
+	switch { // written so that .nan is none of them
+	case !(g.MinFree >= 0 && g.MinFree <= 100):
+		return fmt.Errorf("gate: min_free_percent: %v is not between 0 and 100", g.MinFree)
+	case !(g.RateGbps >= 0 && g.RateGbps < 1e6):
+		return fmt.Errorf("gate: rate_gbps: %v is no rate in Gbit/s", g.RateGbps)
+	case !(g.Brake.SharePercent >= 0 && g.Brake.SharePercent <= 100):
+		return fmt.Errorf("gate: brake: share_percent: %v is not between 0 and 100", g.Brake.SharePercent)
 	}
 	site := g.site("")
 	if err := site.Check(); err != nil {

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -43,8 +47,8 @@ syslog and recorded: ioguard nodes shows it.
 The same command serves as PrologSlurmctld (keeps the job's account, name and
 array) and as TaskProlog (exports IOGUARD_OUT, one line to the user); it knows
 by SLURM_SCRIPT_CONTEXT. ioguard check runs the same checks by hand.`,
-		OnUsageError: onUsageError,
-		Action:       func(c *cli.Context) error { return runHook(c, prologHook) },
+		OnUsageError: onHookUsageError,
+		Action:       hookAction(prologHook),
 	}
 }
 
@@ -57,8 +61,8 @@ func epilogCommand() *cli.Command {
 records them with the job's facts: ioguard explain JOB shows them. Runs also
 where no prolog ran. Exits 0 always, since a failing Epilog drains the node,
 unless gate.epilog_check is set: then the node is checked as by the prolog.`,
-		OnUsageError: onUsageError,
-		Action:       func(c *cli.Context) error { return runHook(c, epilogHook) },
+		OnUsageError: onHookUsageError,
+		Action:       hookAction(epilogHook),
 	}
 }
 
@@ -73,17 +77,13 @@ type hookRun struct {
 
 // runHook runs a hook so that its own failure lets the job start.
 func runHook(c *cli.Context, run func(context.Context, *hookRun) (int, error)) error {
+	// Who reads what is printed here may be gone: that is an error and no end.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	r := &hookRun{hook: slurm.ParseHook(os.Environ())}
-	r.conf, r.confErr = loadConfig()
-	if r.conf == nil {
-		r.conf = defaultConfiguration()
-	}
+	r.configure(c.Context)
 	r.log = hookLog(r.conf, c.Command.Name)
 	budget := time.Duration(r.conf.Gate.Budget)
 	status := prolog.FailOpen(c.Context, budget, func(ctx context.Context) (int, error) {
-		if c.Args().Present() {
-			return 0, fmt.Errorf("%s takes no arguments: %q", c.Command.Name, c.Args().First())
-		}
 		return run(ctx, r)
 	}, func(err error) {
 		r.log.Error("the hook failed, the job goes on", "job_id", r.hook.JobID, "error", err)
@@ -93,12 +93,58 @@ func runHook(c *cli.Context, run func(context.Context, *hookRun) (int, error)) e
 	return nil
 }
 
+// configure reads the configuration as a hook must: whatever happens in it, the hook
+// goes on with the default one.
+func (r *hookRun) configure(ctx context.Context) {
+	read := make(chan *config, 1)
+	prolog.FailOpen(ctx, configPatience, func(context.Context) (int, error) {
+		conf, err := loadConfig()
+		read <- conf
+		return 0, err
+	}, func(err error) { r.confErr = err })
+	select {
+	case r.conf = <-read:
+	default:
+	}
+	if r.conf == nil {
+		r.conf = defaultConfiguration()
+	}
+}
+
+// configPatience is how long the configuration, a small local file, may take.
+const configPatience = time.Second
+
+// hookAction is a command that takes no arguments.
+func hookAction(run func(context.Context, *hookRun) (int, error)) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if !c.Args().Present() {
+			return runHook(c, run)
+		}
+		return onHookUsageError(c, fmt.Errorf("%s takes no arguments: %q", c.Command.Name, c.Args().First()), true)
+	}
+}
+
+// onHookUsageError is a hook that is called with flags or arguments: an error for people, and no
+// reason to keep a job from starting.
+func onHookUsageError(c *cli.Context, err error, sub bool) error {
+	if os.Getenv("SLURM_JOB_ID") == "" {
+		return onUsageError(c, err, sub)
+	}
+	return runHook(c, func(context.Context, *hookRun) (int, error) { return 0, err })
+}
+
 // prologHook runs in one of three places, as Slurm says.
 func prologHook(ctx context.Context, r *hookRun) (int, error) {
 	switch r.hook.Context {
 	case slurm.PrologTask:
+		if err := isLocal(r.conf); err != nil {
+			return 0, err
+		}
 		return 0, prolog.Task(os.Stdout, r.conf.StateDir, r.hook)
 	case slurm.PrologSlurmctld:
+		if r.confErr != nil {
+			r.log.Error("the configuration cannot be used: the job is kept in the default place", "error", r.confErr)
+		}
 		if _, err := openState(r.conf); err != nil {
 			return 0, err
 		}
@@ -184,10 +230,7 @@ func newNode(conf *config, confErr error, hook slurm.Hook, h *host.Host, log hcl
 	if confErr != nil {
 		log.Error("the configuration cannot be used: every job starts", "error", confErr)
 	}
-	name := hook.NodeName
-	if name == "" {
-		name = h.Name
-	}
+	name := nodeName(hook, h)
 	n := &prolog.Node{Name: name, Policy: g.policy(), Required: g.Required, State: state, Log: log, Undrain: time.Duration(g.UndrainAfter),
 		TellOnly: confErr != nil || conf.missing,
 		Looker:   &gate.Looker{Host: h, Site: g.site(conf.StateDir)},
@@ -202,6 +245,19 @@ func newNode(conf *config, confErr error, hook slurm.Hook, h *host.Host, log hcl
 		n.Looker.Probe = func(ctx context.Context, mount string) probe.Answer { return probe.Run(ctx, c, mount) }
 	}
 	return n
+}
+
+// nodeName is this node's name in Slurm, which slurmd tells its hooks. By hand it is
+// the host's up to the first dot, as slurmd itself takes it.
+func nodeName(hook slurm.Hook, h *host.Host) string {
+	if hook.NodeName != "" {
+		return hook.NodeName
+	}
+	if !h.Time.IsZero() {
+		return h.Name // of a recorded machine, as it was recorded
+	}
+	short, _, _ := strings.Cut(h.Name, ".")
+	return short
 }
 
 // slurmOf is how Slurm is asked and told things. Hooks have no PATH and, in
@@ -235,14 +291,21 @@ func slurmCommand(conf *config, name string) string {
 
 // openState opens the state directory, if it can be touched without fear.
 func openState(conf *config) (*node.State, error) {
-	table, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
+	if err := isLocal(conf); err != nil {
 		return nil, err
 	}
-	if err := gate.IsLocal(string(table), conf.StateDir); err != nil {
-		return nil, fmt.Errorf("state_dir must be on a local disk: %w", err)
-	}
 	return node.Open(conf.StateDir)
+}
+
+func isLocal(conf *config) error {
+	table, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	if err := gate.IsLocal(string(table), conf.StateDir); err != nil {
+		return fmt.Errorf("state_dir must be on a local disk: %w", err)
+	}
+	return nil
 }
 
 func dbFile(conf *config) string { return filepath.Join(conf.StateDir, "ioguard.db") }
@@ -250,21 +313,26 @@ func dbFile(conf *config) string { return filepath.Join(conf.StateDir, "ioguard.
 // hookLog writes to syslog, which journald takes as well: slurmd keeps what a hook
 // prints only when it fails. Without a syslog it writes nowhere.
 func hookLog(conf *config, name string) hclog.Logger {
-	opts := &hclog.LoggerOptions{Name: name, Level: hclog.Info, DisableTime: true, Output: lazySyslog{conf.Gate.Syslog}}
+	opts := &hclog.LoggerOptions{Name: name, Level: hclog.Info, DisableTime: true, Output: &lazySyslog{socket: conf.Gate.Syslog}}
 	return hclog.New(opts)
 }
 
 // lazySyslog connects when there is something to say, which is seldom. Package
-// log/syslog knows no deadline, and a stuck journald would hold the hook.
-type lazySyslog struct{ socket string }
+// log/syslog knows no deadline, and a stuck journald would hold the hook: where it
+// does not take one message in time it is not offered another.
+type lazySyslog struct {
+	socket string
+	stuck  atomic.Bool
+}
 
 const (
 	daemonWarning  = 3<<3 | 4 // facility and severity of syslog(3)
 	syslogPatience = 200 * time.Millisecond
+	syslogLimit    = 8 << 10 // bytes of a message, as syslog daemons take
 )
 
-func (l lazySyslog) Write(p []byte) (int, error) {
-	if l.socket == "" {
+func (l *lazySyslog) Write(p []byte) (int, error) {
+	if l.socket == "" || l.stuck.Load() {
 		return len(p), nil
 	}
 	c, err := net.DialTimeout("unixgram", l.socket, syslogPatience)
@@ -273,6 +341,9 @@ func (l lazySyslog) Write(p []byte) (int, error) {
 	}
 	defer c.Close()
 	_ = c.SetWriteDeadline(time.Now().Add(syslogPatience))
-	_, _ = fmt.Fprintf(c, "<%d>ioguard[%d]: %s", daemonWarning, os.Getpid(), p)
+	_, err = fmt.Fprintf(c, "<%d>ioguard[%d]: %s", daemonWarning, os.Getpid(), p[:min(len(p), syslogLimit)])
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.stuck.Store(true)
+	}
 	return len(p), nil
 }
