@@ -42,6 +42,12 @@ func Task(w io.Writer, stateDir string, hook slurm.Hook) error {
 	if err != nil {
 		return fmt.Errorf("read what was prepared for the job: %w", err)
 	}
+	_, err = io.WriteString(w, taskLines(t))
+	return err
+}
+
+// taskLines is what slurmstepd is to read, a line for each thing.
+func taskLines(t node.Task) string {
 	var b strings.Builder
 	for _, name := range sortedNames(t.Export) {
 		if isVariable(name) && !strings.ContainsFunc(t.Export[name], unicode.IsControl) {
@@ -51,8 +57,7 @@ func Task(w io.Writer, stateDir string, hook slurm.Hook) error {
 	if line := oneLine(t.Notice); line != "" {
 		fmt.Fprintf(&b, "print ioguard: %s\n", line)
 	}
-	_, err = io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func sortedNames(m map[string]string) []string {
