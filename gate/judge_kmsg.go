@@ -38,6 +38,7 @@ var goodNews = []string{"up", "plugged", "corrected"}
 // kmsg judges what the kernel wrote since the last run, or in the last minutes
 // before the first.
 func (j *judge) kmsg() {
+	defer j.untilBoot()
 	a := &j.seen.Log
 	if unread(j, a, a.Value != nil && len(a.Value.Messages) > 0, kmsgCodes...) || a.Value == nil {
 		return
@@ -55,6 +56,20 @@ func (j *judge) kmsg() {
 		j.ok(code, "nothing in %s", a.Value.Source)
 	}
 	j.evictionsInLog(events["kmsg-lustre"])
+}
+
+// untilBoot tells again what an earlier run of this boot found and only a reboot ends.
+func (j *judge) untilBoot() {
+	if !j.ran() {
+		return
+	}
+	for _, code := range untilBoot {
+		if f, ok := j.last.UntilBoot[code]; ok && len(j.out[code].Findings) == 0 {
+			f.brief = strings.TrimPrefix(code, "kmsg-") + " " + f.Seen + sinceText(f.Since, j.seen.Now)
+			f.Expected = "none since the node was booted"
+			j.found(f)
+		}
+	}
 }
 
 // newMessages leaves out what was written before the last run. The reader does so

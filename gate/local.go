@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -69,9 +70,11 @@ func readBlocked(h *host.Host) ([]proc.Process, error) {
 	return proc.ReadBlocked(h.FS)
 }
 
-// remoteTypes are file systems that are never asked for their space here: the
-// answer could take for ever.
-var remoteTypes = []string{"lustre", "nfs", "nfs4", "cifs", "smb3", "ceph", "gpfs", "beegfs", "afs", "9p", "autofs"}
+// localTypes are file systems that answer whatever the network does. All others are
+// taken for remote, and never touched from here.
+var localTypes = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "bcachefs", "reiserfs", "vfat", "exfat", "tmpfs", "ramfs", "rootfs",
+	"devtmpfs", "overlay", "aufs", "squashfs", "erofs", "iso9660", "proc", "sysfs", "devpts", "mqueue", "hugetlbfs", "debugfs", "tracefs",
+	"securityfs", "cgroup", "cgroup2", "pstore", "bpf", "configfs", "fusectl", "efivarfs", "binfmt_misc"}
 
 // readSpace asks local file systems only, by the table of mounts.
 func readSpace(h *host.Host, dirs []string) ([]Space, error) {
@@ -82,7 +85,7 @@ func readSpace(h *host.Host, dirs []string) ([]Space, error) {
 	var all []Space
 	var errs []error
 	for _, dir := range dirs {
-		if err := IsLocal(string(table), dir); err != nil {
+		if IsLocal(string(table), dir) != nil {
 			continue
 		}
 		var st unix.Statfs_t
@@ -97,14 +100,9 @@ func readSpace(h *host.Host, dirs []string) ([]Space, error) {
 	return all, errors.Join(errs...)
 }
 
-func isRemote(fstype string) bool {
-	for _, t := range remoteTypes {
-		if fstype == t || strings.HasPrefix(fstype, "fuse.") {
-			return true
-		}
-	}
-	return false
-}
+// isRemote tells types that may hang. "" is a path above which the table lists
+// nothing, as in a table of Lustre's mounts alone.
+func isRemote(fstype string) bool { return fstype != "" && !slices.Contains(localTypes, fstype) }
 
 // IsLocal tells whether a directory can be touched without fear of hanging: no
 // part of its path, symbolic links followed by hand, is on a remote file system by
@@ -120,7 +118,7 @@ func IsLocal(table, dir string) error {
 		next := path.Join(at, left[0])
 		left = left[1:]
 		if t := typeAt(table, next); isRemote(t) { // before it is touched
-			return fmt.Errorf("%s is on a file system of type %s", next, t)
+			return fmt.Errorf("%s is on a file system of type %q, which may hang", next, t)
 		}
 		to, err := os.Readlink(next)
 		switch {
@@ -144,6 +142,10 @@ func IsLocal(table, dir string) error {
 	return nil
 }
 
+// unescape undoes the octal escapes of a table of mounts (mangle_path in
+// fs/seq_file.c): blank, tab, newline and backslash.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
+
 // typeAt is the type of the file system that a directory lies on, by the longest
 // mount point above it; the last of equal ones is on top.
 func typeAt(table, dir string) string {
@@ -153,7 +155,7 @@ func typeAt(table, dir string) string {
 		if len(f) < 3 {
 			continue
 		}
-		at := strings.TrimSuffix(f[1], "/")
+		at := strings.TrimSuffix(unescape(f[1]), "/")
 		if (dir == at || strings.HasPrefix(dir, at+"/")) && len(at) >= best {
 			best, fstype = len(at), f[2]
 		}

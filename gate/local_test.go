@@ -23,16 +23,20 @@ func TestIsLocal(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	table := "/dev/sda1 / ext4 rw 0 0\nmgs@o2ib:/fs " + dir + "/scratch lustre rw 0 0\nmgs@o2ib:/fs /nowhere/lustre lustre rw 0 0\n"
+	if err := os.Mkdir(filepath.Join(dir, "two words"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	table := "strange " + dir + "/two\\040words newfs rw 0 0\n/dev/sda1 / ext4 rw 0 0\nmgs@o2ib:/fs " + dir + "/scratch lustre rw 0 0\nmgs@o2ib:/fs /nowhere/lustre lustre rw 0 0\n"
 	tests := []struct{ dir, err string }{
 		{dir + "/state", ""},
 		{dir + "/state/not/yet", ""},
-		{dir + "/scratch", "type lustre"},
-		{dir + "/scratch/below", "type lustre"},
+		{dir + "/scratch", `type "lustre"`},
+		{dir + "/scratch/below", `type "lustre"`},
 		{dir + "/scratchy", ""},
-		{dir + "/here", "type lustre"},
-		{dir + "/here/state", "type lustre"},
+		{dir + "/here", `type "lustre"`},
+		{dir + "/here/state", `type "lustre"`},
 		{dir + "/loop", "too many"},
+		{dir + "/two words/x", `type "newfs"`},
 		{"relative", "absolute"},
 	}
 	for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -74,8 +75,6 @@ type Looker struct {
 	Cursor kmsg.Cursor
 	// Probe asks a mount in a process of its own; nil asks none, as on a recorded machine.
 	Probe func(ctx context.Context, mount string) probe.Answer
-	// Stuck are answers of earlier probes of this run that hang: they are not asked again.
-	Stuck map[string]*Answer[probe.Answer]
 }
 
 // look is one run: what is asked, and what the answers lead to.
@@ -101,13 +100,38 @@ func (l *Looker) Look(ctx context.Context, now time.Time) *Seen {
 		k.seen.Now = l.Host.Time
 	}
 	k.first()
+	return k.gather()
+}
+
+// LookAgain asks anew only what may have changed about a verdict that may still
+// pass; all else stays as it was seen. Many hooks may look again at once.
+func (l *Looker) LookAgain(ctx context.Context, now time.Time, before *Seen, v *Verdict) *Seen {
+	s := *before
+	s.Now = now
+	if s.Recorded {
+		s.Now = l.Host.Time
+	}
+	s.Probes, s.Pings = maps.Clone(before.Probes), maps.Clone(before.Pings)
+	k := &look{Looker: l, ctx: ctx, answers: make(chan func(), 1), seen: &s}
+	k.connections()
+	for _, f := range v.Roots {
+		if c, _ := CheckOf(f.Check); c.Group == "ib" || c.Group == "lnet" {
+			k.fabric()
+			break
+		}
+	}
+	return k.gather()
+}
+
+// gather puts answers in place until all are there or the time is over.
+func (k *look) gather() *Seen {
 	for k.waiting > 0 {
 		select {
 		case apply := <-k.answers:
 			apply()
 			k.waiting--
 			k.followUp()
-		case <-ctx.Done():
+		case <-k.ctx.Done():
 			return k.seen
 		}
 	}
@@ -117,7 +141,7 @@ func (l *Looker) Look(ctx context.Context, now time.Time) *Seen {
 // ask runs a reader in a goroutine of its own. Its answer is put in place by Look's
 // goroutine alone, or never, when it comes too late. A panic is an error like others.
 func ask[T any](k *look, to *Answer[T], read func(context.Context) (T, error)) {
-	to.Asked = true
+	*to = Answer[T]{Asked: true}
 	k.waiting++
 	began := time.Now()
 	go func() {
@@ -140,14 +164,8 @@ func ask[T any](k *look, to *Answer[T], read func(context.Context) (T, error)) {
 func (k *look) first() {
 	s, h := k.seen, k.Host
 	k.boot()
-	ask(k, &s.Mounts, func(context.Context) ([]lfs.Mount, error) { return readMounts(h, k.Site.Mounts) })
-	ask(k, &s.Imports, func(context.Context) ([]lfs.Import, error) { return lfs.ReadImports(h.FS) })
-	ask(k, &s.IB, func(context.Context) ([]ib.Device, error) { return ib.Read(h) })
-	ask(k, &s.LNet, func(ctx context.Context) (LNet, error) {
-		nis, source, err := lnet.ReadNIs(ctx, h)
-		return LNet{nis, source}, err
-	})
-	ask(k, &s.Routes, func(ctx context.Context) ([]lnet.Route, error) { return k.routes(ctx) })
+	k.connections()
+	k.fabric()
 	ask(k, &s.Fstab, func(context.Context) ([]lfs.Mount, error) { return readFstab(h) })
 	ask(k, &s.Devices, func(ctx context.Context) ([]lfs.Device, error) { return lfs.ReadDevices(ctx, h) })
 	ask(k, &s.Jobs, func(context.Context) (*lfs.JobSettings, error) { return lfs.ReadJobSettings(h.FS, nil) })
@@ -164,6 +182,22 @@ func (k *look) first() {
 		k.askPeers()
 		ask(k, &s.Stats, func(ctx context.Context) (lnet.Values, error) { return lnet.ReadStats(ctx, h) })
 	}
+}
+
+// connections asks for the mounts and their imports.
+func (k *look) connections() {
+	ask(k, &k.seen.Mounts, func(context.Context) ([]lfs.Mount, error) { return readMounts(k.Host, k.Site.Mounts) })
+	ask(k, &k.seen.Imports, func(context.Context) ([]lfs.Import, error) { return lfs.ReadImports(k.Host.FS) })
+}
+
+// fabric asks for the ports and LNet's interfaces and routes.
+func (k *look) fabric() {
+	ask(k, &k.seen.IB, func(context.Context) ([]ib.Device, error) { return ib.Read(k.Host) })
+	ask(k, &k.seen.LNet, func(ctx context.Context) (LNet, error) {
+		nis, source, err := lnet.ReadNIs(ctx, k.Host)
+		return LNet{nis, source}, err
+	})
+	ask(k, &k.seen.Routes, func(ctx context.Context) ([]lnet.Route, error) { return k.routes(ctx) })
 }
 
 func (k *look) boot() {
@@ -234,11 +268,10 @@ func (k *look) probeMounts() {
 		if slices.Contains(bad, m.FS) {
 			continue
 		}
-		a := &Answer[probe.Answer]{}
-		if stuck := k.Stuck[m.Dir]; stuck != nil {
-			k.seen.Probes[m.Dir] = stuck
-			continue
+		if before := k.seen.Probes[m.Dir]; before != nil && before.Done && before.Value.Stuck {
+			continue // once is enough
 		}
+		a := &Answer[probe.Answer]{}
 		k.seen.Probes[m.Dir] = a
 		dir := m.Dir
 		ask(k, a, func(ctx context.Context) (probe.Answer, error) { return k.Probe(ctx, dir), nil })
@@ -286,7 +319,7 @@ const maxPings = 8
 func (k *look) pingServers() {
 	for _, nid := range doubtfulNIDs(k.seen.Imports.Value) {
 		n, err := lnet.ParseNID(nid)
-		if err != nil || !knownPeer(k.seen.Peers.Value, n) || len(k.seen.Pings) >= maxPings {
+		if err != nil || k.seen.Pings[nid] != nil || !knownPeer(k.seen.Peers.Value, n) || len(k.seen.Pings) >= maxPings {
 			continue
 		}
 		a := &Answer[Pinged]{}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"time"
 
 	"ioguard/ib"
@@ -26,6 +27,10 @@ type Memory struct {
 	Blocked   []Blocked        `json:"blocked,omitempty"`
 
 	Writeback uint64 `json:"writeback,omitempty"` // bytes
+
+	// UntilBoot are findings that only a reboot ends, by their check: the message that
+	// tells of them is read once.
+	UntilBoot map[string]Finding `json:"until_boot,omitempty"`
 
 	Healthy time.Time `json:"healthy,omitzero"` // since when nothing has blocked; zero: something does
 	Drained *Drained  `json:"drained,omitempty"`
@@ -76,6 +81,7 @@ func (m *Memory) After(seen *Seen, v *Verdict, now time.Time) Memory {
 		n.LNetStats = lost(seen.Stats.Value)
 	}
 	n.rememberLocal(m, seen)
+	n.rememberUntilBoot(v)
 	if len(v.Roots) == 0 {
 		n.Healthy = now
 		if !m.Healthy.IsZero() && m.Boot == seen.Boot {
@@ -122,6 +128,24 @@ func (n *Memory) rememberLNet(seen *Seen) {
 			}
 			n.Credits[ni.NID.String()] = *ni.MinTxCredits
 		}
+	}
+}
+
+// untilBoot are the checks whose findings stay until the node was rebooted.
+var untilBoot = []string{"kmsg-lbug", "ib-firmware"}
+
+func (n *Memory) rememberUntilBoot(v *Verdict) {
+	for _, f := range v.Findings() {
+		if !slices.Contains(untilBoot, f.Check) {
+			continue
+		}
+		if n.UntilBoot == nil {
+			n.UntilBoot = map[string]Finding{}
+		}
+		if f.Since.IsZero() {
+			f.Since = n.Time
+		}
+		n.UntilBoot[f.Check] = f
 	}
 }
 

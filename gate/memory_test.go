@@ -82,6 +82,30 @@ func TestSecondRun(t *testing.T) {
 	}
 }
 
+// TestUntilBoot: what only a reboot ends is told at every run until then, though its
+// message is read once.
+func TestUntilBoot(t *testing.T) {
+	log := "<0>[ 1.0] LustreError: 4711:0:(osc_cache.c:3021:osc_cache_writeback_range()) LBUG\n"
+	h := machine(t, "client-healthy", edits{commands: map[string]string{"dmesg -r": strings.Replace(log, "1.0", "5679.0", 1)}, files: map[string]string{"proc/stat": ""}})
+	seen, v := lookAt(t, h, Site{}, &Memory{}, Needs{})
+	if got := found(&v); !slices.Equal(got, []string{"kmsg-lbug kernel log"}) {
+		t.Fatalf("found %q", got)
+	}
+	last := (&Memory{}).After(seen, &v, time.Now())
+	for range 2 {
+		seen, v = lookAt(t, machine(t, "client-healthy", edits{}), Site{}, &last, Needs{})
+		if got := found(&v); !slices.Equal(got, []string{"kmsg-lbug kernel log"}) || !strings.Contains(v.Reason(), "ioguard: lbug lbug 1 since 07:") {
+			t.Errorf("again: %q, %s", got, v.Reason())
+		}
+		last = last.After(seen, &v, time.Now())
+	}
+	last.Boot = "another"
+	_, v = lookAt(t, machine(t, "client-healthy", edits{}), Site{}, &last, Needs{})
+	if got := found(&v); len(got) > 0 {
+		t.Errorf("after a reboot: %q", got)
+	}
+}
+
 // TestReboot: nothing of before a reboot is compared with.
 func TestReboot(t *testing.T) {
 	seen, v := lookAt(t, machine(t, "client-healthy", edits{}), Site{}, &Memory{}, Needs{})

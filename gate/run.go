@@ -3,8 +3,6 @@ package gate
 import (
 	"context"
 	"time"
-
-	"ioguard/probe"
 )
 
 // Result is one run of the gate.
@@ -15,33 +13,34 @@ type Result struct {
 	Looks   int    // how often it was looked
 }
 
-// lookAgain is the time between two looks while a finding may still pass.
+// lookAgain is the time between the first two looks while a finding may still pass;
+// it doubles twice.
 const lookAgain = 250 * time.Millisecond
 
 // Run looks at a machine, judges and decides. With patience, findings that block
 // and have a retry time are looked at again until they are gone, their time is
 // over, or patience is: a port that flaps back within it passes. ctx ends
-// everything; look bounds each look.
+// everything.
 func Run(ctx context.Context, l *Looker, last *Memory, p *Policy, needs Needs, patience time.Duration) Result {
 	began := time.Now()
-	for r := (Result{}); ; {
-		r.Looks++
-		look, cancel := context.WithCancel(ctx)
-		r.Seen = l.Look(look, time.Now())
-		cancel()
+	r := Result{Looks: 1, Seen: l.Look(ctx, began)}
+	for {
 		r.Verdict = Decide(Judge(r.Seen, &l.Site, last), p, needs, r.Seen.Mounts.Value)
 		left := min(r.Verdict.maxRetry(), patience) - time.Since(began)
 		if left <= 0 || ctx.Err() != nil {
 			r.Memory = last.After(r.Seen, &r.Verdict, time.Now())
 			return r
 		}
-		l.keepStuck(r.Seen)
-		l.Deep = true // something is wrong: it is worth asking more
-		again := time.NewTimer(min(left, lookAgain))
+		again := time.NewTimer(min(left, lookAgain<<min(r.Looks-1, 2)))
 		select {
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
+		}
+		seen := l.LookAgain(ctx, time.Now(), r.Seen, &r.Verdict)
+		if ctx.Err() == nil { // a look that was cut short proves nothing: the last whole one holds
+			r.Seen = seen
+			r.Looks++
 		}
 	}
 }
@@ -56,16 +55,4 @@ func (v *Verdict) maxRetry() time.Duration {
 		longest = max(longest, f.retry)
 	}
 	return longest
-}
-
-// keepStuck keeps the answers of mounts that hang, which are not asked again.
-func (l *Looker) keepStuck(seen *Seen) {
-	for dir, a := range seen.Probes {
-		if a.Done && a.Value.Stuck {
-			if l.Stuck == nil {
-				l.Stuck = map[string]*Answer[probe.Answer]{}
-			}
-			l.Stuck[dir] = a
-		}
-	}
 }

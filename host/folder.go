@@ -5,14 +5,16 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 )
 
 // folder is a recorded tree on disk. It goes through os.Root, so that no symlink
-// leads out of it, and opens regular files only: a FIFO put in the place of
-// job_stats would block for ever.
+// leads out of it, or lets the kernel see to that, and opens regular files only: a
+// FIFO put in the place of job_stats would block for ever.
 type folder struct {
 	root *os.Root
-	dir  string // below the root
+	base *os.File // the root's own folder, for openBeneath
+	dir  string   // below the root
 }
 
 func openFolder(name string) (*folder, error) {
@@ -20,7 +22,11 @@ func openFolder(name string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &folder{root, "."}, nil
+	base, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &folder{root, base, "."}, nil
 }
 
 var errNotRegular = errors.New("not a regular file")
@@ -38,6 +44,12 @@ func (f *folder) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if file, err := f.plainFile(full); file != nil || err != nil {
+		if err != nil {
+			return nil, pathError("open", name, err)
+		}
+		return file, nil
+	}
 	st, err := f.root.Stat(full)
 	if err != nil {
 		return nil, pathError("open", name, err)
@@ -50,6 +62,26 @@ func (f *folder) Open(name string) (fs.File, error) {
 		return nil, pathError("open", name, err)
 	}
 	return file, nil
+}
+
+// plainFile opens a plain file the short way. Neither a file nor an error is for the
+// long way to tell: folders, what leads out, kernels without openat2.
+func (f *folder) plainFile(full string) (fs.File, error) {
+	if noOpenat2.Load() {
+		return nil, nil
+	}
+	file, err := openBeneath(int(f.base.Fd()), full)
+	switch {
+	case err == nil && file.regular():
+		return file, nil
+	case err == nil:
+		return nil, file.Close()
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM):
+		noOpenat2.Store(true)
+	}
+	return nil, nil
 }
 
 func (f *folder) Stat(name string) (fs.FileInfo, error) {
@@ -93,6 +125,9 @@ func (f *folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if entries, ok := f.listBeneath(name, full); ok {
+		return entries, nil
+	}
 	entries, err := fs.ReadDir(f.root.FS(), full)
 	if err != nil {
 		return entries, pathError("readdir", name, err)
@@ -100,10 +135,27 @@ func (f *folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
+// listBeneath lists a folder the short way; what is not ok is for the long way to tell.
+func (f *folder) listBeneath(name, full string) ([]fs.DirEntry, bool) {
+	if noOpenat2.Load() {
+		return nil, false
+	}
+	d, err := openBeneath(int(f.base.Fd()), full)
+	if err != nil {
+		return nil, false
+	}
+	defer d.Close()
+	if !d.folder() {
+		return nil, false
+	}
+	entries, err := d.list(f, name)
+	return entries, err == nil
+}
+
 func (f *folder) Sub(dir string) (fs.FS, error) {
 	full, err := f.in("sub", dir)
 	if err != nil {
 		return nil, err
 	}
-	return &folder{f.root, full}, nil
+	return &folder{f.root, f.base, full}, nil
 }

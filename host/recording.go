@@ -186,7 +186,7 @@ func openTree(name string) (opened, error) {
 		if err != nil {
 			return opened{}, err
 		}
-		return opened{fsys: f, close: f.root.Close}, nil
+		return opened{fsys: f, close: func() error { return errors.Join(f.base.Close(), f.root.Close()) }}, nil
 	case !st.Mode().IsRegular():
 		return opened{}, ioguard.WithHint(errNotRegular, recordingHint)
 	}

@@ -66,6 +66,12 @@ func loadConfig() (*config, error) {
 	if d, err := time.ParseDuration(c.Interval); err != nil || d < minInterval {
 		return nil, configError(fmt.Errorf("configuration %s: interval: %q is no duration of at least %v", name, c.Interval, minInterval))
 	}
+	for key, path := range map[string]string{"state_dir": c.StateDir, "slurm.bin": c.Slurm.Bin, "slurm.conf": c.Slurm.Conf} {
+		if path != "" && !filepath.IsAbs(path) {
+			return nil, configError(ioguard.WithHint(fmt.Errorf("configuration %s: %s: %q is no absolute path", name, key, path),
+				"hooks start in Slurm's folders: write it from the root"))
+		}
+	}
 	if err := c.Gate.check(); err != nil {
 		return nil, configError(ioguard.WithHint(fmt.Errorf("configuration %s: %w", name, err), "ioguard check --list names the checks; examples/slurm/ioguard.yaml explains the keys"))
 	}

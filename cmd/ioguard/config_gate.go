@@ -146,5 +146,12 @@ func (g *gateConfig) check() error {
 	if err := p.Check(); err != nil {
 		return fmt.Errorf("gate: %w", err)
 	}
+	for _, w := range append(p.Where, gate.Where{Checks: p.Checks}) {
+		for code, o := range w.Checks {
+			if half := time.Duration(g.Budget) / 2; o.Retry != nil && *o.Retry > half {
+				return fmt.Errorf("gate: checks: %s: retry %v is more than half of the budget (%v): raise gate.budget too", code, *o.Retry, half)
+			}
+		}
+	}
 	return nil
 }

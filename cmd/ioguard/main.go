@@ -7,6 +7,8 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"ioguard/probe"
@@ -18,6 +20,9 @@ func main() { os.Exit(run()) }
 func run() int {
 	if len(os.Args) > 1 && os.Args[1] == "probe" { // a child that may hang for ever: it does nothing else
 		return probe.Main(os.Args[2:])
+	}
+	if len(os.Args) > 1 && slices.Contains([]string{"prolog", "epilog", "check"}, os.Args[1]) {
+		debug.SetGCPercent(400) // they live for some milliseconds and a few MB
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

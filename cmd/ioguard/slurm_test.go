@@ -57,7 +57,7 @@ func startSite(t *testing.T, nodes int, gate string, conf map[string]string) *si
 		}
 		// Slurm's commands as ioguard calls them are counted.
 		check1(t, os.Mkdir(filepath.Join(c.Dir, "bin"), 0o755))
-		for _, name := range []string{"sinfo", "scontrol"} {
+		for _, name := range []string{"sinfo", "scontrol", "squeue"} {
 			real, err := exec.LookPath(name)
 			check1(t, err)
 			text := fmt.Sprintf("#!/bin/sh\necho \"%s $*\" >>%s/calls.log\nexec %s \"$@\"\n", name, c.Dir, real)
