@@ -9,6 +9,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 	if st.Size() > limit {
 		return nil, &SizeError{name, st.Size(), limit}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	b, err := readAll(io.LimitReader(f, limit+1), st.Size())
 	if err != nil {
 		return nil, pathError("read", name, err)
 	}
@@ -141,6 +142,13 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 		return nil, &SizeError{name, -1, limit}
 	}
 	return b, nil
+}
+
+// readAll is io.ReadAll with a guess of the size, which saves growing towards it.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	b := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
 }
 
 // pathError names the file in an error that does not do so by itself.

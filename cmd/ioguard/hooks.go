@@ -48,7 +48,7 @@ The same command serves as PrologSlurmctld (keeps the job's account, name and
 array) and as TaskProlog (exports IOGUARD_OUT, one line to the user); it knows
 by SLURM_SCRIPT_CONTEXT. ioguard check runs the same checks by hand.`,
 		OnUsageError: onHookUsageError,
-		Action:       hookAction(prologHook),
+		Action:       hookAction,
 	}
 }
 
@@ -62,7 +62,7 @@ records them with the job's facts: ioguard explain JOB shows them. Runs also
 where no prolog ran. Exits 0 always, since a failing Epilog drains the node,
 unless gate.epilog_check is set: then the node is checked as by the prolog.`,
 		OnUsageError: onHookUsageError,
-		Action:       hookAction(epilogHook),
+		Action:       hookAction,
 	}
 }
 
@@ -75,22 +75,28 @@ type hookRun struct {
 	log     hclog.Logger
 }
 
-// runHook runs a hook so that its own failure lets the job start.
-func runHook(c *cli.Context, run func(context.Context, *hookRun) (int, error)) error {
+// hooks are the commands that Slurm calls. main runs them before anything else when
+// they come alone, as Slurm calls them: parsing a command line takes time too.
+var hooks = map[string]hookFunc{"prolog": prologHook, "epilog": epilogHook}
+
+// hookFunc is a hook: its exit status, or an error, which lets the job go on.
+type hookFunc func(context.Context, *hookRun) (int, error)
+
+// runHook runs a hook so that its own failure lets the job start. It does not return.
+func runHook(ctx context.Context, name string, run hookFunc) {
 	// Who reads what is printed here may be gone: that is an error and no end.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	r := &hookRun{hook: slurm.ParseHook(os.Environ())}
-	r.configure(c.Context)
-	r.log = hookLog(r.conf, c.Command.Name)
+	r.configure(ctx)
+	r.log = hookLog(r.conf, name)
 	budget := time.Duration(r.conf.Gate.Budget)
-	status := prolog.FailOpen(c.Context, budget, func(ctx context.Context) (int, error) {
+	status := prolog.FailOpen(ctx, budget, func(ctx context.Context) (int, error) {
 		return run(ctx, r)
 	}, func(err error) {
 		r.log.Error("the hook failed, the job goes on", "job_id", r.hook.JobID, "error", err)
 	})
 	// A goroutine may hang in a read or hold a lock: nothing is waited for.
 	os.Exit(status)
-	return nil
 }
 
 // configure reads the configuration as a hook must: whatever happens in it, the hook
@@ -114,14 +120,13 @@ func (r *hookRun) configure(ctx context.Context) {
 // configPatience is how long the configuration, a small local file, may take.
 const configPatience = time.Second
 
-// hookAction is a command that takes no arguments.
-func hookAction(run func(context.Context, *hookRun) (int, error)) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if !c.Args().Present() {
-			return runHook(c, run)
-		}
-		return onHookUsageError(c, fmt.Errorf("%s takes no arguments: %q", c.Command.Name, c.Args().First()), true)
+// hookAction is a command that takes no arguments. main has run the hook when it came
+// alone; here it comes behind flags of ioguard's own.
+func hookAction(c *cli.Context) error {
+	if !c.Args().Present() {
+		runHook(c.Context, c.Command.Name, hooks[c.Command.Name])
 	}
+	return onHookUsageError(c, fmt.Errorf("%s takes no arguments: %q", c.Command.Name, c.Args().First()), true)
 }
 
 // onHookUsageError is a hook that is called with flags or arguments: an error for people, and no
@@ -130,7 +135,8 @@ func onHookUsageError(c *cli.Context, err error, sub bool) error {
 	if os.Getenv("SLURM_JOB_ID") == "" {
 		return onUsageError(c, err, sub)
 	}
-	return runHook(c, func(context.Context, *hookRun) (int, error) { return 0, err })
+	runHook(c.Context, c.Command.Name, func(context.Context, *hookRun) (int, error) { return 0, err })
+	return nil
 }
 
 // prologHook runs in one of three places, as Slurm says.

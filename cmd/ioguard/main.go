@@ -24,6 +24,9 @@ func run() int {
 	if len(os.Args) > 1 && slices.Contains([]string{"prolog", "epilog", "check"}, os.Args[1]) {
 		debug.SetGCPercent(400) // they live for some milliseconds and a few MB
 	}
+	if len(os.Args) == 2 && hooks[os.Args[1]] != nil {
+		runHook(context.Background(), os.Args[1], hooks[os.Args[1]])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return report(os.Stderr, newApp().RunContext(ctx, reorder(newApp(), os.Args)))
