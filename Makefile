@@ -15,7 +15,7 @@ TAGS := urfave_cli_no_docs
 RECORDINGS := testdata/recordings
 FUZZTIME ?= 10s
 BENCHTIME ?= 0.5s
-BENCHED := ./lfs ./collect ./store ./policy ./bench
+BENCHED := ./lfs ./collect ./store ./policy ./gate ./bench
 
 # tools stops with a sentence where a compiler is missing.
 define tools

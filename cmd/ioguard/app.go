@@ -53,14 +53,14 @@ func configError(err error) error { return &exitError{exitConfig, err} }
 func newApp() *cli.App {
 	return &cli.App{
 		Name:                   "ioguard",
-		Usage:                  "find and explain who is hurting a Lustre file system",
+		Usage:                  "keep jobs on Slurm and Lustre from hurting each other's I/O",
 		UsageText:              "ioguard COMMAND [options] [arguments]",
 		Version:                version(),
 		HideHelpCommand:        true,
 		EnableBashCompletion:   true,
 		UseShortOptionHandling: false,
 		Commands:               commands(),
-		Description: `Exit codes: 0 done or healthy; 1 a finding (with --fail); 2 usage;
+		Description: `Exit codes: 0 done or healthy; 1 a finding (check and doctor; others with --fail); 2 usage;
 3 a machine or file could not be read; 4 configuration or policy invalid;
 70 a defect in ioguard.`,
 		OnUsageError:    onUsageError,
