@@ -1,8 +1,8 @@
 package ioguard_test
 
 import (
-	"errors"
 	"bytes"
+	"errors"
 	"go/ast"
 	"io/fs"
 	"os"

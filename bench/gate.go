@@ -222,7 +222,7 @@ func (b *bench) printGate(all []*contender, shell *contender) {
 const gateNote = `
 Live is a root of plain files: ioguard starts lnetctl and a probe per mount there,
 and their CPU time is in its row; the kernel's time to print its files is not. A
-recorded folder takes nine times the opens and no process. The shell method is a
+recorded folder starts no process. The shell method is a
 few lines of this program's own over the recorded files: grep of the ports, awk
 over lnetctl's answer and all imports, df, ps. Where an OST is away, two
 seconds are waited for a failover.
