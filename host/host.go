@@ -144,7 +144,9 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 	return b, nil
 }
 
-// readAll is io.ReadAll with a guess of the size, which saves growing towards it.
+// readAll is io.ReadAll with a guess of the size, which saves growing towards it. It
+// never asks for less than 512 bytes at once: LNet's tables refuse to be read by less
+// than a line.
 func readAll(r io.Reader, size int64) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
 	_, err := b.ReadFrom(r)
