@@ -212,7 +212,7 @@ var mayAlso = map[string]string{
 var starting = []string{"host", "probe", "action", "bench", "slurm/slurmtest"}
 
 // forTests are packages that only tests (and bench) may import.
-var forTests = []string{"lfs/lfstest", "slurm/slurmtest", "bench/nodetest"}
+var forTests = []string{"host/hosttest", "lfs/lfstest", "slurm/slurmtest", "bench/nodetest"}
 
 // touching are the packages by which code gets at the machine that it runs on.
 var touching = []string{"os", "os/signal", "os/user", "path/filepath", "io/ioutil", "net", "net/http"}

@@ -4,74 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"ioguard/host"
+	"ioguard/host/hosttest"
 )
-
-// edited is a machine with edits on top: files by their path ("" takes one away).
-type edited struct {
-	fs.FS
-	files map[string]string
-}
-
-func (e edited) Open(name string) (fs.File, error) {
-	if text, ok := e.files[name]; ok {
-		if text == "" {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-		}
-		return fstest.MapFS{name: {Data: []byte(text)}}.Open(name)
-	}
-	return e.FS.Open(name)
-}
-
-func (e edited) ReadFile(name string) ([]byte, error) {
-	f, err := e.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f)
-}
-
-func (e edited) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(e.FS, name)
-	entries = slices.DeleteFunc(entries, func(d fs.DirEntry) bool {
-		return e.files[path.Join(name, d.Name())] == "" && e.has(path.Join(name, d.Name()))
-	})
-	for file, text := range e.files {
-		base := path.Base(file)
-		if text != "" && path.Dir(file) == name && !slices.ContainsFunc(entries, func(d fs.DirEntry) bool { return d.Name() == base }) {
-			st, err := fs.Stat(fstest.MapFS{base: {Data: []byte(text)}}, base)
-			if err == nil {
-				entries = append(entries, fs.FileInfoToDirEntry(st))
-			}
-		}
-	}
-	return entries, err
-}
-
-func (e edited) has(name string) bool { _, ok := e.files[name]; return ok }
-
-// with puts edits on a machine: files, and answers of commands by their words.
-func with(h *host.Host, files, commands map[string]string) *host.Host {
-	return &host.Host{Name: h.Name, Time: h.Time, FS: edited{h.FS, files}, Run: func(ctx context.Context, name string, args ...string) ([]byte, error) {
-		if text, ok := commands[strings.Join(append([]string{name}, args...), " ")]; ok {
-			return []byte(text), nil
-		}
-		return h.Run(ctx, name, args...)
-	}}
-}
 
 func client(t testing.TB, name string) *host.Host {
 	t.Helper()
@@ -217,7 +161,7 @@ func TestMachines(t *testing.T) {
 			want := map[string]string{"lnet-order": lnetOrder}
 			maps.Copy(want, tt.want)
 			maps.DeleteFunc(want, func(_, v string) bool { return v == "" })
-			if diff := cmp.Diff(want, told(lookAt(t, with(tt.machine, tt.files, tt.commands), &s))); diff != "" {
+			if diff := cmp.Diff(want, told(lookAt(t, hosttest.With(tt.machine, tt.files, tt.commands), &s))); diff != "" {
 				t.Error(diff)
 			}
 		})

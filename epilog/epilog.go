@@ -21,9 +21,9 @@ const leftOver = 60 * 24 * time.Hour
 // Run accounts a job on its node. The job comes also with an error: what could not
 // be told is unknown in it.
 func Run(ctx context.Context, h *host.Host, state *node.State, hook slurm.Hook, now time.Time) (ioguard.NodeJob, error) {
-	job := ioguard.NodeJob{Cluster: hook.Cluster, JobID: hook.JobID, ArrayJobID: hook.ArrayJobID, ArrayTaskID: hook.ArrayTaskID, HetJobID: hook.HetJobID,
-		Node: hook.NodeName, User: hook.User, UID: hook.UID, Account: hook.Account, Partition: hook.Partition, Name: hook.Name, NodeList: hook.NodeList,
-		WorkDir: hook.WorkDir, End: now, ExitCode: hook.ExitCode}
+	job := node.JobOf(hook, hook.NodeName, time.Time{})
+	job.RestartCount = nil // an epilog may be told one more than its prolog
+	job.End, job.ExitCode = now, hook.ExitCode
 	if hook.JobID == "" {
 		return job, errors.New("no SLURM_JOB_ID in the environment")
 	}

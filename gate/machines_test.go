@@ -3,16 +3,14 @@ package gate
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"ioguard/host"
+	"ioguard/host/hosttest"
 )
 
 // edits change a recorded machine: files by their path ("" takes one away), and
@@ -20,49 +18,6 @@ import (
 type edits struct {
 	files    map[string]string
 	commands map[string]string
-}
-
-// edited is a machine with edits on top. A folder whose files are all taken away
-// stays, as an empty one.
-type edited struct {
-	fs.FS
-	files map[string]string
-}
-
-func (e edited) Open(name string) (fs.File, error) {
-	if text, ok := e.files[name]; ok {
-		if text == "" {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-		}
-		return fstest.MapFS{name: {Data: []byte(text)}}.Open(name)
-	}
-	return e.FS.Open(name)
-}
-
-func (e edited) ReadFile(name string) ([]byte, error) {
-	f, err := e.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f)
-}
-
-func (e edited) Stat(name string) (fs.FileInfo, error) {
-	f, err := e.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Stat()
-}
-
-func (e edited) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(e.FS, name)
-	return slices.DeleteFunc(entries, func(d fs.DirEntry) bool {
-		text, ok := e.files[path.Join(name, d.Name())]
-		return ok && text == ""
-	}), err
 }
 
 // machine opens a recorded machine of the repository, with edits.
@@ -73,16 +28,7 @@ func machine(t testing.TB, name string, e edits) *host.Host {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	run := h.Run
-	return &host.Host{Name: h.Name, Time: h.Time, FS: edited{h.FS, e.files}, Run: func(ctx context.Context, name string, args ...string) ([]byte, error) {
-		if text, ok := e.commands[strings.Join(append([]string{name}, args...), " ")]; ok {
-			if status, failed := strings.CutPrefix(text, "FAIL "); failed {
-				return []byte(status), &host.CommandError{Command: name, Status: 1, Stderr: status}
-			}
-			return []byte(text), nil
-		}
-		return run(ctx, name, args...)
-	}}
+	return hosttest.With(h, e.files, e.commands)
 }
 
 // read is a file of a machine, for edits of a part of it.

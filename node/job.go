@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ioguard"
 	"ioguard/lfs"
 	"ioguard/slurm"
 )
@@ -22,6 +23,13 @@ type Job struct {
 	Llite   []lfs.LliteSum `json:"llite,omitempty"` // the mounts' counters when it started
 	Alone   bool           `json:"alone"`           // no other job was on the node when it started; SaveJob tells
 	Joined  bool           `json:"-"`               // another job started on the node since
+}
+
+// JobOf is what a hook's environment tells of a job, on a node or ("") in slurmctld.
+func JobOf(hook slurm.Hook, nodeName string, start time.Time) ioguard.NodeJob {
+	return ioguard.NodeJob{Cluster: hook.Cluster, JobID: hook.JobID, ArrayJobID: hook.ArrayJobID, ArrayTaskID: hook.ArrayTaskID, HetJobID: hook.HetJobID,
+		Node: nodeName, User: hook.User, UID: hook.UID, Account: hook.Account, Partition: hook.Partition, Name: hook.Name, NodeList: hook.NodeList,
+		WorkDir: hook.WorkDir, Start: start, RestartCount: hook.RestartCount}
 }
 
 // Task is what a job's tasks are told: the user's own, and readable to nobody else.

@@ -22,14 +22,7 @@ func Controller(ctx context.Context, hook slurm.Hook, now time.Time, record func
 	if hook.JobID == "" {
 		return errors.New("no SLURM_JOB_ID in the environment")
 	}
-	return record(ctx, JobOf(hook, "", now))
-}
-
-// JobOf is what a hook's environment tells of a job.
-func JobOf(hook slurm.Hook, nodeName string, start time.Time) ioguard.NodeJob {
-	return ioguard.NodeJob{Cluster: hook.Cluster, JobID: hook.JobID, ArrayJobID: hook.ArrayJobID, ArrayTaskID: hook.ArrayTaskID, HetJobID: hook.HetJobID,
-		Node: nodeName, User: hook.User, UID: hook.UID, Account: hook.Account, Partition: hook.Partition, Name: hook.Name, NodeList: hook.NodeList,
-		WorkDir: hook.WorkDir, Start: start, RestartCount: hook.RestartCount}
+	return record(ctx, node.JobOf(hook, "", now))
 }
 
 // Task prints what TaskProlog understands: exports, and at most one line to the
