@@ -148,7 +148,7 @@ func (n *Node) remember(hook slurm.Hook, out *Outcome) {
 		}
 	}
 	out.Memory.Drained = &d.Drained
-	if n.State == nil {
+	if n.State == nil || n.Dry {
 		return
 	}
 	if err := n.State.Save(drainFile(n.Name), d); err != nil {
@@ -158,7 +158,7 @@ func (n *Node) remember(hook slurm.Hook, out *Outcome) {
 
 func (n *Node) forget(hook slurm.Hook, out *Outcome) {
 	out.Memory.Drained = nil
-	if n.State == nil {
+	if n.State == nil || n.Dry {
 		return
 	}
 	if err := n.State.Forget(drainFile(n.Name)); err != nil {

@@ -40,6 +40,8 @@ type Node struct {
 	Log      hclog.Logger
 	// TellOnly starts every job: there is no configuration that says otherwise.
 	TellOnly bool
+	// Dry keeps and records nothing. Slurm.Do must be a dry run too.
+	Dry bool
 	// Notice is one line for the job's user, about open findings of his; nil for none.
 	Notice func(ctx context.Context, user, jobID string) string
 	// Undrain is for how long a node that ioguard drained must be healthy to be resumed.
@@ -259,7 +261,7 @@ func (n *Node) unknowns(hook slurm.Hook, out *Outcome) {
 
 // keep stores what the next run must know.
 func (n *Node) keep(hook slurm.Hook, out *Outcome) {
-	if n.State == nil {
+	if n.State == nil || n.Dry {
 		return
 	}
 	m := out.Memory
@@ -272,7 +274,7 @@ func (n *Node) keep(hook slurm.Hook, out *Outcome) {
 // write hands the events to the records. What these did not take is not told: the
 // next run tells it again.
 func (n *Node) write(ctx context.Context, hook slurm.Hook, out *Outcome) {
-	if len(n.events) == 0 || n.Records == nil {
+	if len(n.events) == 0 || n.Records == nil || n.Dry {
 		return
 	}
 	if err := n.Records(ctx, n.events); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/urfave/cli/v2"
 
+	"ioguard/action"
 	"ioguard/gate"
 	"ioguard/prolog"
 	"ioguard/slurm"
@@ -34,6 +35,7 @@ which is never held against the node.
   ioguard check --machine n12.tar.zst a recorded one (ioguard record)
   ioguard check --list                the checks, what they mean and their fixes
   ioguard check --drain --undrain     as HealthCheckProgram: see examples/slurm
+  ioguard check --drain --dry-run     what would it do?
 
 --drain drains a sick node as the prolog does, with the same policy and brake.
 --undrain resumes the node if, and only if, ioguard drained it and it has been
@@ -43,6 +45,7 @@ healthy for gate.undrain_after.`,
 			&cli.BoolFlag{Name: "list", Usage: "list the checks and stop"},
 			&cli.BoolFlag{Name: "drain", Usage: "drain the node on a finding that drains"},
 			&cli.BoolFlag{Name: "undrain", Usage: "resume the node if ioguard drained it and it is healthy again"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "with --drain or --undrain: say what would be done and do nothing"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also checks that had nothing to look at"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing; the exit status tells"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
@@ -69,6 +72,9 @@ func check(c *cli.Context) error {
 	}
 	defer h.Close()
 	acts := c.Bool("drain") || c.Bool("undrain")
+	if c.Bool("dry-run") && !acts {
+		return usageError("ioguard check --drain --dry-run", "--dry-run wants --drain or --undrain")
+	}
 	if acts && c.IsSet("machine") {
 		return usageError("leave --machine out", "--drain and --undrain act on this node, not on a recorded machine")
 	}
@@ -81,6 +87,11 @@ func check(c *cli.Context) error {
 	n.Looker.Deep = true
 	if c.IsSet("machine") { // a recorded machine has no last run, and this node's is not its own
 		n.State = nil
+	}
+	if c.Bool("dry-run") {
+		n.Dry, n.Slurm.Do = true, action.DryRun{Tell: func(change action.Change) {
+			fmt.Fprintf(c.App.ErrWriter, "ioguard: would %s %s\n", change, view.Safe(change.Reason))
+		}}
 	}
 	if !acts {
 		n.Records = nil

@@ -240,7 +240,7 @@ func newNode(conf *config, confErr error, hook slurm.Hook, h *host.Host, log hcl
 	n := &prolog.Node{Name: name, Policy: g.policy(), Required: g.Required, State: state, Log: log, Undrain: time.Duration(g.UndrainAfter),
 		TellOnly: confErr != nil || conf.missing,
 		Looker:   &gate.Looker{Host: h, Site: g.site(conf.StateDir)},
-		Slurm:    slurmOf(conf, hook)}
+		Slurm:    slurmOf(conf, hook, log)}
 	if state != nil {
 		n.Records = func(ctx context.Context, events []ioguard.NodeEvent) error {
 			return store.AppendNode(ctx, dbFile(conf), store.NodeRecords{Events: events})
@@ -266,9 +266,13 @@ func nodeName(hook slurm.Hook, h *host.Host) string {
 	return short
 }
 
-// slurmOf is how Slurm is asked and told things. Hooks have no PATH and, in
-// slurmctld, no SLURM_CONF.
-func slurmOf(conf *config, hook slurm.Hook) prolog.Slurm {
+// mostChanges bounds what one run may change: a drain, its taking back, a hold and a
+// requeue are four.
+const mostChanges = 4
+
+// slurmOf is how Slurm is asked and told things; each change is logged. Hooks have no
+// PATH and, in slurmctld, no SLURM_CONF.
+func slurmOf(conf *config, hook slurm.Hook, log hclog.Logger) prolog.Slurm {
 	file := hook.Conf
 	if file == "" {
 		file = conf.Slurm.Conf
@@ -283,7 +287,13 @@ func slurmOf(conf *config, hook slurm.Hook) prolog.Slurm {
 				return live.Run(ctx, slurmCommand(conf, name), args...)
 			})
 		},
-		Do: action.Slurm{Scontrol: slurmCommand(conf, "scontrol"), Conf: file},
+		Do: action.Audit{
+			Actor: action.NewLimit(action.Slurm{Scontrol: slurmCommand(conf, "scontrol"), Conf: file}, mostChanges, time.Hour, time.Now),
+			Now:   time.Now,
+			Tell: func(c action.Change, began time.Time, err error) {
+				log.Info("asked Slurm", "change", c.String(), "reason", c.Reason, "took", time.Since(began).Round(time.Millisecond), "error", err)
+			},
+		},
 	}
 }
 

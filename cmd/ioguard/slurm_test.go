@@ -276,6 +276,11 @@ func (s *site) adminsReason() {
 	if out, status := s.run("node1", "check", "--drain"); status != 1 {
 		s.t.Errorf("check --drain: %d, %s", status, out)
 	}
+	s.configure("node2", "")
+	s.become("node2", "client-link-cut")
+	if out, status := s.run("node2", "check", "--drain", "--dry-run"); status != 1 || !strings.Contains(out, "ioguard: would drain node2 ioguard: ib rxe0/1 Down/Polling") || s.Reason("node2") != "" {
+		s.t.Errorf("check --drain --dry-run: %d, reason %q, %s", status, s.Reason("node2"), out)
+	}
 	s.become("node1", "client-healthy")
 	s.run("node1", "check", "--undrain")
 	if r := s.Reason("node1"); r != "admin: do not touch" {
