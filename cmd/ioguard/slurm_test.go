@@ -478,3 +478,25 @@ func TestSlurmOtherHooks(t *testing.T) {
 		t.Error("the epilog forgot to forget")
 	}
 }
+
+// TestSlurmBrakeHolds: behind the brake the job goes back to the queue and is held; it
+// does not run, and the node stays.
+func TestSlurmBrakeHolds(t *testing.T) {
+	s := startSite(t, 2, "  brake: {nodes: 1, share_percent: 0, do: hold}\n", map[string]string{"PrologFlags": "Alloc"})
+	s.become("node1", "client-ost-away")
+	s.become("node2", "client-ost-away")
+	s.Submit("-w", "node1", "--wrap", "true")
+	s.Until("node1 is drained", 30*time.Second, func() bool { return strings.HasPrefix(s.Nodes()["node1"], "drain") })
+	id := s.Submit("-w", "node2", "--wrap", "touch "+s.Dir+"/ran")
+	s.Until("the job is held", 30*time.Second, func() bool {
+		j := s.Job(id)
+		return j["JobState"] == "PENDING" && j["Priority"] == "0"
+	})
+	s.Until("node2 is idle again", 30*time.Second, func() bool { return s.Nodes()["node2"] == "idle" })
+	if _, err := os.Stat(s.Dir + "/ran"); err == nil {
+		t.Error("the job ran on the sick node")
+	}
+	if held := s.events("node2", ioguard.EventHold); len(held) != 1 || s.Reason("node2") != "" {
+		t.Errorf("recorded %+v, reason %q", held, s.Reason("node2"))
+	}
+}
