@@ -127,7 +127,7 @@ func (n *Node) drain(ctx context.Context, hook slurm.Hook, out *Outcome) {
 	}
 	if nodes, err := n.nodes(ctx); err == nil {
 		if held := out.Verdict.Braked(n.Policy.Brake, n.Name, nodes, n.now()); held != nil {
-			if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Resume, Node: n.Name}); err == nil {
+			if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Undrain, Node: n.Name}); err == nil {
 				n.forget(hook, out)
 				n.braked(ctx, hook, out, held)
 				return

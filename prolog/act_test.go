@@ -51,11 +51,11 @@ func TestBlock(t *testing.T) {
 			s.slurm.fail[action.RequeueHold] = true
 		}, did: "sinfo, requeue_hold 7", kinds: "brake fail_open finding", forgets: true},
 		{name: "braked at the second look", set: func(s *site) { s.slurm.onDrain = func() { s.slurm.drained(awayReason, others...) } },
-			did: "sinfo, drain node1, sinfo, resume node1", kinds: "brake finding", forgets: true},
+			did: "sinfo, drain node1, sinfo, undrain node1", kinds: "brake finding", forgets: true},
 		{name: "braked at the second look and cannot take it back", set: func(s *site) {
 			s.slurm.onDrain = func() { s.slurm.drained(awayReason, others...) }
-			s.slurm.fail[action.Resume] = true
-		}, did: "sinfo, drain node1, sinfo, resume node1", kinds: "drain finding", blocked: true, reason: awayReason},
+			s.slurm.fail[action.Undrain] = true
+		}, did: "sinfo, drain node1, sinfo, undrain node1", kinds: "drain finding", blocked: true, reason: awayReason},
 		{name: "no answer at the second look", set: func(s *site) { s.slurm.onDrain = func() { s.slurm.silent = true } },
 			did: "sinfo, drain node1, sinfo", kinds: "drain finding", blocked: true, reason: awayReason},
 		{name: "drained by us beyond the brake: about to be taken back", set: func(s *site) { s.slurm.drained(awayReason, append(others, "node1")...) },

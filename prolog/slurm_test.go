@@ -100,7 +100,7 @@ func (f *fakeSlurm) change(c action.Change) error {
 		if f.onDrain != nil {
 			f.onDrain()
 		}
-	case action.Resume:
+	case action.Resume, action.Undrain:
 		n := f.node(c.Node)
 		if !n.Drained() {
 			return errors.New("scontrol: exit status 1: Invalid node state specified")
