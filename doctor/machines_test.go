@@ -150,7 +150,7 @@ func TestMachines(t *testing.T) {
 			"tbf-release": "warn: release 2.15.1: LU-18400 crashes servers that throttle", "jobstats-format": "note: release 2.15.1: ioguard reads its job_stats, with boot clocks"}},
 		{name: "cleanup", machine: storm, files: map[string]string{"sys/fs/lustre/obdfilter/lustre-OST0000/job_cleanup_interval": "0\n",
 			"proc/fs/lustre/obdfilter/lustre-OST0001/job_cleanup_interval": "10\n", "proc/fs/lustre/obdfilter/lustre-OST0002/job_cleanup_interval": "600\n"},
-			want: map[string]string{"lnet-order": "", "jobstats-cleanup": "warn: 10s on lustre-OST0001; 10m0s on lustre-OST0002"}},
+			want: map[string]string{"lnet-order": "", "jobstats-cleanup": "warn: 0 (never) on lustre-OST0000; 10s on lustre-OST0001; 10m0s on lustre-OST0002"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func BenchmarkRead(b *testing.B) {
 		{"nis", func(ctx context.Context) error { _, _, err := lnet.ReadNIs(ctx, h); return err }},
 		{"peers", func(ctx context.Context) error { _, _, err := lnet.ReadPeers(ctx, h); return err }},
 		{"log", func(ctx context.Context) error { _, err := kmsg.Read(ctx, h, cursor); return err }},
-		{"local", func(context.Context) error { _, err := readLocal(h, nil); return err }},
+		{"local", func(context.Context) error { _, err := readLocal(h, nil, false); return err }},
 	}
 	for _, s := range sources {
 		b.Run(s.name, func(b *testing.B) {

@@ -46,23 +46,26 @@ func inLustre(wait string) bool {
 	return false
 }
 
-// dstate needs two runs: how long a process has been blocked is nowhere to be read.
+// dstate needs two runs: how long a process has been blocked is nowhere to be read. A
+// job that does much I/O is found asleep in Lustre at any two times: that counts only
+// while a connection is in doubt.
 func (j *judge) dstate() {
 	var stuck []string
 	blocked := 0
+	doubt := len(sickFileSystems(j.seen.Imports.Value)) > 0
 	for _, p := range j.seen.Local.Value.Blocked {
 		if !inLustre(p.Wait) {
 			continue
 		}
 		blocked++
-		if since := j.last.blockedSince(p); j.ran() && !since.IsZero() && j.seen.Now.Sub(since) >= stuckFor {
+		if since := j.last.blockedSince(p); (p.State == 'D' || doubt) && j.ran() && !since.IsZero() && j.seen.Now.Sub(since) >= stuckFor {
 			stuck = append(stuck, fmt.Sprintf("%d (%s) in %s since %s", p.PID, view.Safe(p.Name), p.Wait, clock(since, j.seen.Now)))
 		}
 	}
 	if len(stuck) > 0 {
 		j.found(Finding{Check: "local-dstate", Subject: plural(len(stuck), "process", "processes"), Seen: "blocked in Lustre for a minute or more", Expected: "none", Evidence: stuck[:min(8, len(stuck))]})
 	}
-	j.ok("local-dstate", "%d blocked in Lustre now", blocked)
+	j.ok("local-dstate", "%d wait in Lustre now", blocked)
 }
 
 // blockedSince is when a process was first seen blocked; zero for one that was not.

@@ -32,8 +32,8 @@ type Local struct {
 }
 
 // readLocal reads the node's own state. The process table is walked only where the
-// kernel says that tasks are blocked.
-func readLocal(h *host.Host, dirs []string) (Local, error) {
+// kernel says that tasks are blocked, or, when deep, in any case.
+func readLocal(h *host.Host, dirs []string, deep bool) (Local, error) {
 	var l Local
 	var errs []error
 	if b, err := h.ReadFile("proc/meminfo"); err == nil {
@@ -48,7 +48,7 @@ func readLocal(h *host.Host, dirs []string) (Local, error) {
 			l.Stall = &v
 		}
 	}
-	blocked, err := readBlocked(h)
+	blocked, err := readBlocked(h, deep)
 	l.Blocked = blocked
 	errs = append(errs, err)
 	if h.Time.IsZero() {
@@ -59,7 +59,10 @@ func readLocal(h *host.Host, dirs []string) (Local, error) {
 	return l, errors.Join(errs...)
 }
 
-func readBlocked(h *host.Host) ([]proc.Process, error) {
+func readBlocked(h *host.Host, deep bool) ([]proc.Process, error) {
+	if deep {
+		return proc.ReadBlocked(h.FS, inLustre)
+	}
 	b, err := h.ReadFile("proc/stat")
 	if err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func readBlocked(h *host.Host) ([]proc.Process, error) {
 	if s, _ := proc.ParseStat(b); s.Blocked == nil || *s.Blocked == 0 {
 		return nil, nil
 	}
-	return proc.ReadBlocked(h.FS)
+	return proc.ReadBlocked(h.FS, nil)
 }
 
 // localTypes are file systems that answer whatever the network does. All others are

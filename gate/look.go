@@ -177,7 +177,7 @@ func (k *look) first() {
 		ask(k, &s.Params, func(context.Context) (lnet.Params, error) { return lnet.ReadParams(h.FS) })
 	}
 	ask(k, &s.Log, func(ctx context.Context) (*kmsg.Log, error) { return kmsg.Read(ctx, h, k.Cursor) })
-	ask(k, &s.Local, func(context.Context) (Local, error) { return readLocal(h, k.Site.localDirs()) })
+	ask(k, &s.Local, func(context.Context) (Local, error) { return readLocal(h, k.Site.localDirs(), k.Deep) })
 	if k.Deep {
 		k.askPeers()
 		ask(k, &s.Stats, func(ctx context.Context) (lnet.Values, error) { return lnet.ReadStats(ctx, h) })

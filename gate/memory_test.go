@@ -82,6 +82,34 @@ func TestSecondRun(t *testing.T) {
 	}
 }
 
+// TestStuckProcesses: a process that was in D state in Lustre a minute ago and still is
+// is stuck; one that sleeps there is at work, unless a connection is down.
+func TestStuckProcesses(t *testing.T) {
+	process := func(state string) map[string]string {
+		return map[string]string{"proc/77/stat": "77 (dd) " + state + " 2 0 0 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0\n", "proc/77/wchan": "ptlrpc_queue_wait"}
+	}
+	for _, tt := range []struct {
+		machine, state string
+		want           bool
+	}{{"client-healthy", "D", true}, {"client-healthy", "S", false}, {"client-ost-away", "S", true}, {"client-ost-away", "R", false}} {
+		h := machine(t, tt.machine, edits{files: process(tt.state)})
+		seen, v := lookAt(t, h, Site{}, &Memory{}, Needs{})
+		if slices.Contains(found(&v), "local-dstate 1 process <- lfs-ost") || slices.Contains(found(&v), "local-dstate 1 process") {
+			t.Errorf("%s %s: found at the first run", tt.machine, tt.state)
+		}
+		last := (&Memory{}).After(seen, &v, time.Now())
+		last.Time = seen.Now.Add(-2 * time.Minute)
+		for i := range last.Blocked {
+			last.Blocked[i].Since = last.Time
+		}
+		_, v = lookAt(t, h, Site{}, &last, Needs{})
+		got := slices.ContainsFunc(found(&v), func(s string) bool { return strings.HasPrefix(s, "local-dstate 1 process") })
+		if got != tt.want {
+			t.Errorf("%s %s: found %q", tt.machine, tt.state, found(&v))
+		}
+	}
+}
+
 // TestUntilBoot: what only a reboot ends is told at every run until then, though its
 // message is read once.
 func TestUntilBoot(t *testing.T) {

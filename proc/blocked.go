@@ -16,6 +16,8 @@ type Process struct {
 	State byte   `json:"-"`     // R, S, D, T, Z, ...
 	Start uint64 `json:"start"` // clock ticks after boot: with PID the same process
 	Wait  string `json:"wait"`  // kernel function that it waits in; "" where unknown
+
+	Kernel bool `json:"-"` // a thread of the kernel's own
 }
 
 // ParseProcessStat reads /proc/PID/stat (do_task_stat in fs/proc/array.c):
@@ -44,13 +46,19 @@ func ParseProcessStat(b []byte) (Process, error) {
 	if err != nil {
 		return bad("no start time")
 	}
-	return Process{PID: pid, Name: string(b[open+1 : end]), State: fields[0][0], Start: ticks}, nil
+	flags, _ := strconv.ParseUint(fields[6], 10, 64) // field 9
+	return Process{PID: pid, Name: string(b[open+1 : end]), State: fields[0][0], Start: ticks, Kernel: flags&kernelThread != 0}, nil
 }
 
-// ReadBlocked lists the processes in uninterruptible sleep. Only stat and wchan
-// are opened: cmdline of such a process can block the reader too. A process that
-// ends meanwhile is left out.
-func ReadBlocked(fsys fs.FS) ([]Process, error) {
+// kernelThread is PF_KTHREAD of include/linux/sched.h.
+const kernelThread = 0x00200000
+
+// ReadBlocked lists the processes in uninterruptible sleep, and with waits also other
+// processes of users that wait in a kernel function it says yes to: Lustre mostly
+// lets them sleep so that they do not count as blocked. Only stat and wchan are
+// opened: cmdline of such a process can block the reader too. A process that ends
+// meanwhile is left out.
+func ReadBlocked(fsys fs.FS, waits func(string) bool) ([]Process, error) {
 	entries, err := fs.ReadDir(fsys, "proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -65,11 +73,15 @@ func ReadBlocked(fsys fs.FS) ([]Process, error) {
 			continue
 		}
 		p, err := ParseProcessStat(b)
-		if err != nil || p.State != 'D' {
+		asleep := waits != nil && !p.Kernel && (p.State == 'S' || p.State == 'I')
+		if err != nil || p.State != 'D' && !asleep {
 			continue
 		}
 		if b, err := fs.ReadFile(fsys, "proc/"+e.Name()+"/wchan"); err == nil {
 			p.Wait = strings.TrimSpace(string(b))
+		}
+		if p.State != 'D' && !waits(p.Wait) {
+			continue
 		}
 		all = append(all, p)
 	}

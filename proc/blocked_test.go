@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -15,7 +16,7 @@ func TestParseProcessStat(t *testing.T) {
 		want       Process
 		err        bool
 	}{
-		{"plain", ptlrpcd, Process{PID: 431, Name: "ptlrpcd_00_01", State: 'D', Start: 4242}, false},
+		{"plain", ptlrpcd, Process{PID: 431, Name: "ptlrpcd_00_01", State: 'D', Start: 4242, Kernel: true}, false},
 		{"hostile name", "7 (a) D 1 (b)) S 2 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0\n", Process{PID: 7, Name: "a) D 1 (b)", State: 'S', Start: 99}, false},
 		{"no name", "431 D 2", Process{}, true},
 		{"cut", ptlrpcd[:40], Process{}, true},
@@ -39,8 +40,20 @@ func TestReadBlocked(t *testing.T) {
 		"proc/10":        {Mode: 0o755 | 1<<31}, // ended
 		"proc/stat":      {Data: []byte("cpu 1 2 3")},
 	}
-	got, err := ReadBlocked(fsys)
-	if d := cmp.Diff([]Process{{PID: 431, Name: "ptlrpcd_00_01", State: 'D', Start: 4242, Wait: "ptlrpc_set_wait"}}, got); d != "" || err != nil {
+	blocked := Process{PID: 431, Name: "ptlrpcd_00_01", State: 'D', Start: 4242, Wait: "ptlrpc_set_wait", Kernel: true}
+	got, err := ReadBlocked(fsys, nil)
+	if d := cmp.Diff([]Process{blocked}, got); d != "" || err != nil {
+		t.Errorf("%v\n%s", err, d)
+	}
+	// Asleep in Lustre, and not in D state; one of the kernel's own threads; one elsewhere.
+	fsys["proc/20/stat"] = &fstest.MapFile{Data: []byte("20 (ls) S 2 0 0 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")}
+	fsys["proc/20/wchan"] = &fstest.MapFile{Data: []byte("ptlrpc_queue_wait")}
+	fsys["proc/21/stat"] = &fstest.MapFile{Data: []byte("21 (ptlrpcd_rcv) S 2 0 0 0 -1 69238848 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")}
+	fsys["proc/21/wchan"] = &fstest.MapFile{Data: []byte("ptlrpcd")}
+	fsys["proc/22/stat"] = &fstest.MapFile{Data: []byte("22 (sh) S 2 0 0 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")}
+	fsys["proc/22/wchan"] = &fstest.MapFile{Data: []byte("do_wait")}
+	got, err = ReadBlocked(fsys, func(wait string) bool { return strings.HasPrefix(wait, "ptlrpc") })
+	if d := cmp.Diff([]Process{{PID: 20, Name: "ls", State: 'S', Start: 77, Wait: "ptlrpc_queue_wait"}, blocked}, got); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)
 	}
 }

@@ -53,14 +53,20 @@ func (e edited) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries = slices.DeleteFunc(entries, func(d fs.DirEntry) bool {
 		return e.files[path.Join(name, d.Name())] == "" && e.has(path.Join(name, d.Name()))
 	})
+	added := fstest.MapFS{}
 	for file, text := range e.files {
-		base := path.Base(file)
-		if text != "" && path.Dir(file) == name && !slices.ContainsFunc(entries, func(d fs.DirEntry) bool { return d.Name() == base }) {
-			st, err := fs.Stat(fstest.MapFS{base: {Data: []byte(text)}}, base)
-			if err == nil {
-				entries = append(entries, fs.FileInfoToDirEntry(st))
-			}
+		if rest, below := strings.CutPrefix(file, name+"/"); below && text != "" {
+			added[rest] = &fstest.MapFile{Data: []byte(text)}
 		}
+	}
+	more, _ := fs.ReadDir(added, ".")
+	for _, d := range more {
+		if !slices.ContainsFunc(entries, func(old fs.DirEntry) bool { return old.Name() == d.Name() }) {
+			entries = append(entries, d)
+		}
+	}
+	if len(more) > 0 {
+		err = nil
 	}
 	return entries, err
 }
