@@ -74,6 +74,12 @@ func reasonKeys(reason string) []string {
 // count against the brake only while they are fresh. That of a server cannot.
 func ownFault(key string) bool { return key == "fabric" || strings.HasPrefix(key, "check:") }
 
+// OwnFault tells that everything that blocks can be this node's own fault alone: its
+// port, its adapter, its kernel. A target or a server that is away cannot.
+func (v *Verdict) OwnFault() bool {
+	return len(v.Roots) > 0 && !slices.ContainsFunc(v.sharedKeys(), func(key string) bool { return !ownFault(key) })
+}
+
 // Braking says what holds a drain back.
 type Braking struct {
 	Key   string   // what the nodes share

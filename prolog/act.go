@@ -24,7 +24,7 @@ func (n *Node) block(ctx context.Context, hook slurm.Hook, out *Outcome) {
 	}
 	nodes, err := n.nodes(ctx)
 	if err != nil {
-		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: fmt.Sprintf("cannot ask Slurm how many nodes fail alike, so nothing is drained: %v; %s", err, out.Reason)})
+		n.unasked(hook, out, fmt.Errorf("cannot ask Slurm how many nodes fail alike: %w", err))
 		return
 	}
 	me := nodeNamed(nodes, n.Name)
@@ -43,9 +43,29 @@ func (n *Node) block(ctx context.Context, hook slurm.Hook, out *Outcome) {
 	n.drain(ctx, hook, out)
 }
 
+// unasked is a verdict that blocks while Slurm cannot be asked or told. What can be
+// this node's own fault alone blocks the job all the same: slurmd drains the node by
+// itself when its prolog fails. What may be shared lets it start, since without the
+// brake a dead server would drain the cluster.
+func (n *Node) unasked(hook slurm.Hook, out *Outcome, err error) {
+	if !out.Verdict.OwnFault() {
+		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "nothing is drained: " + err.Error() + "; " + out.Reason})
+		return
+	}
+	out.Blocked = true
+	root := out.Verdict.Roots[0]
+	n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventDrain, Check: root.Check, Subject: root.Subject, Severity: ioguard.Critical, Shared: root.Shared,
+		Text: out.Reason + "; left to slurmd: " + err.Error()})
+}
+
 func (n *Node) nodes(ctx context.Context) ([]slurm.Node, error) {
 	if n.Slurm.Nodes == nil {
 		return nil, errors.New("no Slurm here")
+	}
+	if end, ok := ctx.Deadline(); ok { // what is left is for acting on the answer, or on none
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)*2/3)
+		defer cancel()
 	}
 	nodes, err := n.Slurm.Nodes(ctx)
 	if err == nil && len(nodes) == 0 {
@@ -122,7 +142,7 @@ func (n *Node) drain(ctx context.Context, hook slurm.Hook, out *Outcome) {
 	// hook that was killed, must be found again when the node is well.
 	n.remember(hook, out)
 	if err := n.Slurm.Do.Do(ctx, action.Change{Kind: action.Drain, Node: n.Name, Reason: out.Reason}); err != nil {
-		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: "cannot drain the node: " + err.Error() + "; " + out.Reason})
+		n.unasked(hook, out, fmt.Errorf("cannot drain the node: %w", err))
 		return
 	}
 	if nodes, err := n.nodes(ctx); err == nil {

@@ -192,3 +192,26 @@ func TestCheckEndedJob(t *testing.T) {
 		}
 	}
 }
+
+// TestUnasked: while Slurm does not answer, or takes no drain, a fault that is the
+// node's own blocks the job all the same; one that may be shared does not.
+func TestUnasked(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*site)
+	}{
+		{"does not answer", func(s *site) { s.slurm.silent = true }},
+		{"is not there", func(s *site) { s.edit = func(n *Node) { n.Slurm = Slurm{} } }},
+		{"takes no drain", func(s *site) { s.slurm.fail[action.Drain] = true }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for machine, blocked := range map[string]bool{"client-link-cut": true, "client-ost-away": false} {
+				s := newSite(t, 8).fast(gate.Drain)
+				tt.set(s)
+				if out := s.job(machine, "7"); out.Blocked != blocked {
+					t.Errorf("%s: blocked %v, recorded %q", machine, out.Blocked, s.kinds())
+				}
+			}
+		})
+	}
+}
