@@ -297,12 +297,22 @@ func slurmOf(conf *config, hook slurm.Hook, log hclog.Logger) prolog.Slurm {
 	}
 }
 
-// slurmCommand is a command of Slurm's in the folder that the configuration names.
+// slurmFolders are where Slurm's commands are looked for unless slurm.bin says so.
+var slurmFolders = []string{"/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/sbin"}
+
+// slurmCommand is a command of Slurm's; by its bare name where it is in none of the
+// usual places, so that an error says what is missing.
 func slurmCommand(conf *config, name string) string {
-	if conf.Slurm.Bin == "" {
-		return name
+	if conf.Slurm.Bin != "" {
+		return filepath.Join(conf.Slurm.Bin, name)
 	}
-	return filepath.Join(conf.Slurm.Bin, name)
+	for _, dir := range slurmFolders {
+		file := filepath.Join(dir, name)
+		if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
+			return file
+		}
+	}
+	return name
 }
 
 // openState opens the state directory, if it can be touched without fear.
