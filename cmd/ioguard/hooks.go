@@ -281,6 +281,10 @@ func slurmOf(conf *config, hook slurm.Hook, log hclog.Logger) prolog.Slurm {
 		_ = os.Setenv("SLURM_CONF", file) // for sinfo, which package host starts
 	}
 	live := host.Local()
+	scontrol := "" // found when it is needed: nothing is looked for on a healthy node
+	if conf.Slurm.Bin != "" {
+		scontrol = filepath.Join(conf.Slurm.Bin, "scontrol")
+	}
 	return prolog.Slurm{
 		Nodes: func(ctx context.Context) ([]slurm.Node, error) {
 			return slurm.ReadNodes(ctx, func(ctx context.Context, name string, args ...string) ([]byte, error) {
@@ -288,7 +292,7 @@ func slurmOf(conf *config, hook slurm.Hook, log hclog.Logger) prolog.Slurm {
 			})
 		},
 		Do: action.Audit{
-			Actor: action.NewLimit(action.Slurm{Scontrol: slurmCommand(conf, "scontrol"), Conf: file}, mostChanges, time.Hour, time.Now),
+			Actor: action.NewLimit(action.Slurm{Scontrol: scontrol, Conf: file}, mostChanges, time.Hour, time.Now),
 			Now:   time.Now,
 			Tell: func(c action.Change, began time.Time, err error) {
 				log.Info("asked Slurm", "change", c.String(), "reason", c.Reason, "took", time.Since(began).Round(time.Millisecond), "error", err)
