@@ -12,6 +12,7 @@ import (
 
 	"ioguard/action"
 	"ioguard/gate"
+	"ioguard/ib"
 	"ioguard/prolog"
 	"ioguard/slurm"
 	"ioguard/view"
@@ -46,7 +47,7 @@ healthy for gate.undrain_after.`,
 			&cli.BoolFlag{Name: "drain", Usage: "drain the node on a finding that drains"},
 			&cli.BoolFlag{Name: "undrain", Usage: "resume the node if ioguard drained it and it is healthy again"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "with --drain or --undrain: say what would be done and do nothing"},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also checks that had nothing to look at"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also checks that had nothing to look at, and which network device is on which port"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing; the exit status tells"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
@@ -134,6 +135,9 @@ func printCheck(c *cli.Context, n *prolog.Node, out *prolog.Outcome) error {
 	}
 	if err := printOutcomes(v, c.Bool("verbose")); err != nil {
 		return err
+	}
+	if lines := ib.NetDevMap(out.Seen.IB.Value); c.Bool("verbose") && len(lines) > 0 {
+		fmt.Fprintf(stdout, "\n%s\n", strings.Join(lines, "\n"))
 	}
 	printFaults(v)
 	fmt.Fprintln(stdout, summary(n.Name, out))
