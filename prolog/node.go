@@ -264,11 +264,25 @@ func (n *Node) keep(hook slurm.Hook, out *Outcome) {
 	if n.State == nil || n.Dry {
 		return
 	}
+	if n.littleNews(out) {
+		return
+	}
 	m := out.Memory
 	m.Drained = nil // it has a file of its own
 	if err := n.State.Save(memoryFile(n.Name), m); err != nil {
 		n.tell(hook, ioguard.NodeEvent{Kind: ioguard.EventFailOpen, Text: err.Error()})
 	}
+}
+
+// keepEvery is how often the memory of a healthy node is written: a burst of short jobs
+// compares with the first of them.
+const keepEvery = 30 * time.Second
+
+// littleNews tells a run that found nothing, soon after one that was kept.
+func (n *Node) littleNews(out *Outcome) bool {
+	since := out.Memory.Time.Sub(n.last.Time)
+	return out.Verdict.Healthy() && len(n.events) == 0 && n.last.Boot == out.Memory.Boot && n.last.Healthy.Equal(out.Memory.Healthy) &&
+		since >= 0 && since < keepEvery && n.last.Asked == out.Memory.Asked && len(n.told) == len(n.last.Told)
 }
 
 // write hands the events to the records. What these did not take is not told: the
