@@ -206,6 +206,8 @@ func summary(node string, out *prolog.Outcome) string {
 	}
 	verdict := "healthy"
 	switch {
+	case len(out.Verdict.Roots) == 0 && out.Verdict.Healthy() && counts[gate.Unknown] > 0:
+		verdict = fmt.Sprintf("nothing found, but not all could be looked at (%d unknown; as root?)", counts[gate.Unknown])
 	case len(out.Verdict.Roots) > 0:
 		verdict = "no job would start here"
 	case !out.Verdict.Healthy():
