@@ -2,7 +2,7 @@
 // and releases jobs. It alone changes a machine.
 //
 // It decides nothing and reads nothing back. Who drains a node looks at its present
-// reason first (slurm.ReadNode), because Slurm replaces an administrator's reason
+// reason first (slurm.ReadNodes), because Slurm replaces an administrator's reason
 // without a word. Dry run, records and a limit are types around an Actor. The gate's
 // hooks call it.
 package action

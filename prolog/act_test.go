@@ -1,12 +1,15 @@
 package prolog
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"ioguard/action"
 	"ioguard/gate"
 	"ioguard/host"
+	"ioguard/slurm"
 )
 
 // TestBlock is every way that a sick node can go.
@@ -213,5 +216,20 @@ func TestUnasked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOddRow: a row of sinfo that is not understood does not keep a sick node in service.
+func TestOddRow(t *testing.T) {
+	s := newSite(t, 8).fast(gate.Drain)
+	s.edit = func(n *Node) {
+		ask := n.Slurm.Nodes
+		n.Slurm.Nodes = func(ctx context.Context) ([]slurm.Node, error) {
+			nodes, err := ask(ctx)
+			return nodes, errors.Join(err, errors.New("parse nodes: 1 row not understood"))
+		}
+	}
+	if out := s.job("client-ost-away", "7"); !out.Blocked {
+		t.Errorf("not blocked, recorded %q", s.kinds())
 	}
 }
